@@ -1,0 +1,265 @@
+// Package ledger is the contract between redrivectl and the application's
+// durable record of its jobs. The ledger decides who may send: every change is
+// a compare-and-set, and every change is kept in a history.
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrReadOnly says that the ledger is configured for reading alone.
+var ErrReadOnly = errors.New("ledger is read-only")
+
+// State is the state of a ledger row.
+type State string
+
+// The states. Queued, Sending and Fenced are pending; Sent and Reconciled are
+// committed.
+const (
+	Queued     State = "queued"     // handed to the queue, not claimed
+	Sending    State = "sending"    // claimed by a worker; no proof of anything
+	Fenced     State = "fenced"     // taken from the worker, so that a look-up can be conclusive
+	Sent       State = "sent"       // the worker recorded the provider's acceptance
+	Reconciled State = "reconciled" // sent, as proven by reconciliation
+	Failed     State = "failed"     // a proven failure
+	Replaced   State = "replaced"   // an edited copy goes in its place
+)
+
+// States lists every state, in the order of a job's life.
+var States = []State{Queued, Sending, Fenced, Sent, Reconciled, Failed, Replaced}
+
+// Committed reports whether the effect is proven to have happened.
+func (s State) Committed() bool { return s == Sent || s == Reconciled }
+
+// Pending reports whether the effect may still happen or may have happened.
+func (s State) Pending() bool { return s == Queued || s == Sending || s == Fenced }
+
+// Key names a row: the business effect for one consumer. Consumer is ignored
+// by a ledger that is not scoped.
+type Key struct {
+	JobKey   string
+	Consumer string
+}
+
+// Resolution says how an attempt's outcome came to be known.
+type Resolution string
+
+// An attempt is unresolved until the worker records a proven failure whose
+// effect is none, or its success, or a verdict covers it.
+const (
+	Unresolved Resolution = ""
+	ByWorker   Resolution = "worker"
+	ByVerdict  Resolution = "verdict"
+)
+
+// Attempt is one try at the effect, as the history tells it.
+type Attempt struct {
+	Number       int
+	ClaimedAt    time.Time
+	SendDeadline time.Time // zero: the ledger records none
+	RequestID    string
+	ErrorClass   string
+	Effect       string // "none", "unknown" or empty
+	Resolution   Resolution
+}
+
+// Event is one line of a row's history.
+type Event struct {
+	At         time.Time
+	Actor      string
+	From, To   State
+	Attempt    int
+	Run        string
+	Reason     string
+	ErrorClass string
+	RequestID  string
+}
+
+// Row is the application's record of one job. Times are by the ledger's clock.
+type Row struct {
+	Key
+	State   State
+	Attempt int
+	// Run is the redrive run that queued the row; empty when the application did.
+	Run           string
+	Subject       string
+	Version       string
+	PayloadSHA256 string // lower-case hex; empty when the ledger does not keep it
+	Region        string
+	Account       string
+	RequestID     string
+	LateAccept    bool
+	// Retryable is false when the application will not claim a failed row again.
+	Retryable    bool
+	ErrorClass   string
+	Effect       string
+	Reason       string
+	ReplacedBy   string // the job key of the edited copy
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	ClaimedAt    time.Time
+	SendDeadline time.Time
+	SendBefore   time.Time
+	FencedAt     time.Time // the first fence; kept, never renewed
+	// NewerSent reports that a newer version of the same subject was sent.
+	NewerSent bool
+	// Attempts are the tries so far, oldest first; nil without a history.
+	Attempts []Attempt
+	// Events is the history, oldest first; nil unless asked for.
+	Events []Event
+}
+
+// EarliestUnresolved is the first attempt whose outcome is not known.
+func (r Row) EarliestUnresolved() (Attempt, bool) {
+	for _, a := range r.Attempts {
+		if a.Resolution == Unresolved {
+			return a, true
+		}
+	}
+	return Attempt{}, false
+}
+
+// LatestDeadline is the latest send deadline over unresolved attempts, or the
+// zero time where the ledger records none.
+func (r Row) LatestDeadline() time.Time {
+	var t time.Time
+	for _, a := range r.Attempts {
+		if a.Resolution == Unresolved && a.SendDeadline.After(t) {
+			t = a.SendDeadline
+		}
+	}
+	return t
+}
+
+// Found says what a look-up of one row came to.
+type Found string
+
+// A row that cannot be read is not a row that is missing: both hold the job,
+// for different reasons.
+const (
+	Present    Found = "found"
+	Missing    Found = "missing"
+	Unreadable Found = "unreadable"
+)
+
+// Lookup is the answer for one key.
+type Lookup struct {
+	Found Found
+	Row   Row   // valid when Present
+	Err   error // why, when Unreadable
+}
+
+// Window selects rows. Empty fields select everything.
+type Window struct {
+	States         []State
+	Consumer       string
+	Region         string
+	Account        string
+	UpdatedAfter   time.Time
+	DeadlineBefore time.Time // send_deadline before this time
+	NewestFirst    bool
+	Limit          int // 0: no limit
+}
+
+// Change is one compare-and-set. The row changes only if it is in state From at
+// FromAttempt and, when From is Queued, its run is FromRun.
+//
+//   - To Sending (a worker's claim) is also refused when LateAccept is set or the
+//     ledger's clock has reached the row's SendBefore. It stores the claim time
+//     and the deadline min(now + ClaimLife, SendBefore). A claim of a failed row
+//     sets Attempt to FromAttempt+1 and needs a retryable row.
+//   - To Fenced from Sending is refused before the row's SendDeadline.
+//   - LateAccept is recorded unconditionally: From, FromAttempt and FromRun are
+//     not compared, and the state stays as it is (To is empty).
+//   - With LateAccept set, any state may move to Reconciled.
+type Change struct {
+	Key         Key
+	From        State
+	FromAttempt int
+	FromRun     string
+
+	To      State
+	Attempt int
+	Run     string
+
+	Actor      string
+	Reason     string
+	ErrorClass string
+	Effect     string
+	RequestID  string
+	Retryable  bool          // To Failed: the application may claim it again
+	ClaimLife  time.Duration // To Sending
+	SendBefore time.Time     // To Queued; zero clears it
+	LateAccept bool
+	// Resolve covers every attempt up to Attempt with this resolution.
+	Resolve Resolution
+}
+
+// Outcome is what became of a Change.
+type Outcome int
+
+// The zero value is Unknown: nobody has seen the answer.
+const (
+	Unknown Outcome = iota
+	Won
+	Lost
+)
+
+// Result is the outcome of one Change with the row as it is now.
+type Result struct {
+	Outcome Outcome
+	Row     Row // read back where the ledger can be read
+	Err     error
+}
+
+// NewRow is what the application writes when it enqueues a job.
+type NewRow struct {
+	Key           Key
+	Subject       string
+	Version       string
+	PayloadSHA256 string
+	Region        string
+	Account       string
+	Actor         string
+}
+
+// RowWritten says when the application first writes a row.
+type RowWritten string
+
+// Under AtEnqueue every dead job should have a row; under AtClaim a job that
+// was never claimed has none.
+const (
+	AtEnqueue RowWritten = "enqueue"
+	AtClaim   RowWritten = "claim"
+)
+
+// Capabilities says what this ledger can do.
+type Capabilities struct {
+	Writable      bool
+	Scoped        bool // rows are kept per consumer
+	History       bool
+	SendBefore    bool // the ledger can store SendBefore, and workers honour it
+	PayloadSHA256 bool
+	MaxBatch      int
+	RowWritten    RowWritten
+	Retention     time.Duration // how long rows are kept; 0: for ever
+}
+
+// Ledger is the application's record as redrivectl and a worker use it. No
+// method retries by itself. All may be called from several goroutines.
+type Ledger interface {
+	Capabilities() Capabilities
+	// Now is the ledger's own clock: deadlines are compared with it alone.
+	Now(ctx context.Context) (time.Time, error)
+	// Get answers key for key with one query per MaxBatch keys. An error of the
+	// whole query is Unreadable for each key, never a missing row.
+	Get(ctx context.Context, keys []Key) []Lookup
+	// History is one row with all its events; ok is false when it is missing.
+	History(ctx context.Context, key Key) (Row, bool, error)
+	// Scan calls each for every row in the window, in order of update time.
+	Scan(ctx context.Context, w Window, each func(Row) error) error
+	// Apply makes each change by itself: one that loses does not undo another.
+	Apply(ctx context.Context, cs []Change) []Result
+}
