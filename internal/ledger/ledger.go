@@ -9,8 +9,15 @@ import (
 	"time"
 )
 
-// ErrReadOnly says that the ledger is configured for reading alone.
-var ErrReadOnly = errors.New("ledger is read-only")
+// Errors that callers branch on.
+var (
+	// ErrReadOnly says that the ledger is configured for reading alone.
+	ErrReadOnly = errors.New("ledger is read-only")
+	// ErrMissing says that there is no row for the key.
+	ErrMissing = errors.New("ledger has no such row")
+	// ErrIllegal says that no state of the row would allow the change.
+	ErrIllegal = errors.New("change is not allowed")
+)
 
 // State is the state of a ledger row.
 type State string
@@ -89,8 +96,11 @@ type Row struct {
 	PayloadSHA256 string // lower-case hex; empty when the ledger does not keep it
 	Region        string
 	Account       string
+	CustomerID    string
 	RequestID     string
-	LateAccept    bool
+	// LateAccept is set when a worker's send succeeded after its claim was taken
+	// from it: the effect happened, whatever the state says.
+	LateAccept bool
 	// Retryable is false when the application will not claim a failed row again.
 	Retryable    bool
 	ErrorClass   string
@@ -99,10 +109,13 @@ type Row struct {
 	ReplacedBy   string // the job key of the edited copy
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
-	ClaimedAt    time.Time
-	SendDeadline time.Time
+	ClaimedAt    time.Time // of the last claim, whichever attempt it was for
+	SendDeadline time.Time // of the last claim
 	SendBefore   time.Time
-	FencedAt     time.Time // the first fence; kept, never renewed
+	// FencedAt is the first fence since the last claim. It is never renewed, and
+	// a new claim clears it, because a wait that began before a send proves
+	// nothing about that send.
+	FencedAt time.Time
 	// NewerSent reports that a newer version of the same subject was sent.
 	NewerSent bool
 	// Attempts are the tries so far, oldest first; nil without a history.
@@ -171,9 +184,17 @@ type Window struct {
 //     and the deadline min(now + ClaimLife, SendBefore). A claim of a failed row
 //     sets Attempt to FromAttempt+1 and needs a retryable row.
 //   - To Fenced from Sending is refused before the row's SendDeadline.
+//   - A claim of a failed row also needs its effect to be none.
 //   - LateAccept is recorded unconditionally: From, FromAttempt and FromRun are
-//     not compared, and the state stays as it is (To is empty).
+//     not compared, and the state stays as it is (To is empty). Attempt is the
+//     one that the worker sent under.
+//   - A proven failure that comes after a fence is recorded just so: To empty,
+//     LateAccept false, ErrorClass set, Effect "none", Resolve ByWorker. It
+//     resolves Attempt in the history and leaves the row's state alone.
 //   - With LateAccept set, any state may move to Reconciled.
+//
+// Transitions lists what is legal; an illegal change is Lost with ErrIllegal.
+// Attempt may be left zero where the transition determines it.
 type Change struct {
 	Key         Key
 	From        State
@@ -193,8 +214,13 @@ type Change struct {
 	ClaimLife  time.Duration // To Sending
 	SendBefore time.Time     // To Queued; zero clears it
 	LateAccept bool
-	// Resolve covers every attempt up to Attempt with this resolution.
+	// Resolve says what this change makes known: ByVerdict covers every attempt
+	// claimed so far up to Attempt, ByWorker covers Attempt alone, because a
+	// worker knows nothing of an earlier attempt's fate.
 	Resolve Resolution
+	// Replace is the edited copy's row, inserted as queued by Run in the same
+	// transaction (To Replaced alone).
+	Replace *NewRow
 }
 
 // Outcome is what became of a Change.
@@ -207,7 +233,10 @@ const (
 	Lost
 )
 
-// Result is the outcome of one Change with the row as it is now.
+// Result is the outcome of one Change with the row as it is now. Lost means
+// provably not applied: by the comparison (Err is nil), or because the change is
+// illegal, the row missing or the ledger read-only (Err says which). An error of
+// the database is Unknown; the caller reads the row back.
 type Result struct {
 	Outcome Outcome
 	Row     Row // read back where the ledger can be read
@@ -222,6 +251,7 @@ type NewRow struct {
 	PayloadSHA256 string
 	Region        string
 	Account       string
+	CustomerID    string
 	Actor         string
 }
 
@@ -258,7 +288,8 @@ type Ledger interface {
 	Get(ctx context.Context, keys []Key) []Lookup
 	// History is one row with all its events; ok is false when it is missing.
 	History(ctx context.Context, key Key) (Row, bool, error)
-	// Scan calls each for every row in the window, in order of update time.
+	// Scan calls each for every row in the window, in order of update time. Each
+	// must not change the ledger: the rows are being read while it runs.
 	Scan(ctx context.Context, w Window, each func(Row) error) error
 	// Apply makes each change by itself: one that loses does not undo another.
 	Apply(ctx context.Context, cs []Change) []Result
