@@ -1,0 +1,108 @@
+package reconcile
+
+import "github.com/redrivectl/redrivectl/internal/classify"
+
+// Standing is where a job stands in the ledger: the row's state together with
+// everything that changes what that state is worth. It is one closed list so
+// that the decision table can be tested over every combination.
+type Standing string
+
+// The standings. StandingOf gives the first that applies in the order of the
+// decision table.
+const (
+	NoLedger        Standing = "no_ledger"        // the queue has none
+	NotWritten      Standing = "not_written"      // no row, and none was due before a claim
+	Purged          Standing = "purged"           // no row, and the job is older than the ledger's retention
+	RowMissing      Standing = "missing"          // no row though there should be one
+	RowUnreadable   Standing = "unreadable"       // the ledger did not answer for it
+	RowOlder        Standing = "older"            // older than what the store has seen of it
+	Unscoped        Standing = "unscoped"         // several consumers share a ledger that cannot tell them apart
+	InFlight        Standing = "in_flight"        // queued by a run that lives, or sending before its deadline
+	NeverClaimed    Standing = "never_claimed"    // queued, not claimed, its run not living
+	QueuedClaimed   Standing = "queued"           // queued again after claims, its run not living
+	SendingPast     Standing = "sending"          // sending, past its deadline
+	StandsFenced    Standing = "fenced"           // fenced
+	StandsFailed    Standing = "failed"           // failed
+	Committed       Standing = "committed"        // sent, reconciled, or a late acceptance
+	StandsReplaced  Standing = "replaced"         // replaced by an edit that was not sent yet
+	ReplacementSent Standing = "replacement_sent" // replaced by an edit that was sent
+)
+
+// Standings lists every standing.
+func Standings() []Standing {
+	return []Standing{
+		NoLedger, NotWritten, Purged, RowMissing, RowUnreadable, RowOlder, Unscoped, InFlight,
+		NeverClaimed, QueuedClaimed, SendingPast, StandsFenced, StandsFailed, Committed,
+		StandsReplaced, ReplacementSent,
+	}
+}
+
+// Asking says whether the provider can be asked about the job at all.
+type Asking string
+
+// Why a provider cannot be asked; CanAsk is the zero value.
+const (
+	CanAsk     Asking = ""
+	NoProvider Asking = "no_provider"
+	NoJobKey   Asking = "no_job_key"
+)
+
+// Block is what keeps a job from being redriven although that would be safe.
+type Block string
+
+// The blocks; NotBlocked is the zero value.
+const (
+	NotBlocked Block = ""
+	// BlockReadOnly: the ledger is read-only and the row cannot be claimed as
+	// it is.
+	BlockReadOnly Block = "ledger_read_only"
+	// BlockWrapped: the original is not whole in the message.
+	BlockWrapped Block = "not_redrivable"
+)
+
+// Declared says that a repeated effect is declared harmless, and where.
+type Declared string
+
+// Who declared the effects idempotent; NotDeclared is the zero value.
+const (
+	NotDeclared Declared = ""
+	ByConfig    Declared = "config"
+	ByFlag      Declared = "flag"
+)
+
+// Lifts are a plan's explicit exceptions as they apply to one job.
+type Lifts struct {
+	Fixed            bool                 // a correction is stated, or the job is edited
+	As               classify.Disposition // of the class claimed for an unknown job; empty: none
+	AcceptProvision  bool
+	AcceptDuplicates bool
+}
+
+// Input is all that the decision table looks at.
+type Input struct {
+	Disposition classify.Disposition
+	// Outdated: the job is stale or expired.
+	Outdated bool
+	// Effect is the worst over all attempts that are not resolved (EffectOf).
+	Effect classify.Effect
+	// Unresolved: an attempt has neither a proven outcome nor a verdict.
+	Unresolved bool
+	Standing   Standing
+	// Mismatch: payload hash or version differ from the row's for the same key.
+	Mismatch   bool
+	Verdict    Verdict
+	ReplaySafe bool
+	Declared   Declared
+	Asking     Asking
+	Block      Block
+	Lifts      Lifts
+}
+
+// unresolved is what the table means by it: a verdict that is a conclusive no
+// covers every attempt, and a row that is sending or fenced has one by nature.
+func (in Input) unresolved() bool {
+	if in.Verdict == NotAccepted || in.Verdict == Rejected {
+		return false
+	}
+	return in.Unresolved || in.Standing == SendingPast || in.Standing == StandsFenced
+}
