@@ -1,0 +1,161 @@
+package term
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var (
+	tableHeaders = []string{"CLASS", "EFFECT", "COUNT", "OLDEST", "OWNER", "NEEDS"}
+	tableRows    = [][]string{
+		{"throttled", "none", "1,234", "3d4h", "team-mail", "-"},
+		{"unknown", "unknown", "7", "15m", "on-call", "read the reason\x1b[31m, then plan with --as CLASS or hold it for the owner of the class"},
+		{"日本語", "none", "~90", "2h", "オーナー"},
+	}
+)
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		o    Options
+		want string
+	}{
+		"pipe": {Options{Width: 20, Color: true}, "" +
+			"throttled\tnone\t1,234\t3d4h\tteam-mail\t-\n" +
+			"unknown\tunknown\t7\t15m\ton-call\tread the reason\\x1b[31m, then plan with --as CLASS or hold it for the owner of the class\n" +
+			"日本語\tnone\t~90\t2h\tオーナー\t\n"},
+		"80 columns, wrapped": {Options{TTY: true, Width: 80, Wrap: []int{5}}, `
+CLASS      EFFECT   COUNT  OLDEST  OWNER      NEEDS
+throttled  none     1,234    3d4h  team-mail  -
+unknown    unknown      7     15m  on-call    read the reason\x1b[31m, then
+                                              plan with --as CLASS or hold it
+                                              for the owner of the class
+日本語     none       ~90      2h  オーナー
+`},
+		"80 columns, cut": {Options{TTY: true}, `
+CLASS      EFFECT   COUNT  OLDEST  OWNER      NEEDS
+throttled  none     1,234    3d4h  team-mail  -
+unknown    unknown      7     15m  on-call    read the reason\x1b[31m, then p…
+日本語     none       ~90      2h  オーナー
+`},
+		"120 columns": {Options{TTY: true, Width: 120, Wrap: []int{5}}, `
+CLASS      EFFECT   COUNT  OLDEST  OWNER      NEEDS
+throttled  none     1,234    3d4h  team-mail  -
+unknown    unknown      7     15m  on-call    read the reason\x1b[31m, then plan with --as CLASS or hold it for the
+                                              owner of the class
+日本語     none       ~90      2h  オーナー
+`},
+		"too narrow for columns": {Options{TTY: true, Width: 30}, `
+CLASS   throttled
+EFFECT  none
+COUNT   1,234
+OLDEST  3d4h
+OWNER   team-mail
+NEEDS   -
+
+CLASS   unknown
+EFFECT  unknown
+COUNT   7
+OLDEST  15m
+OWNER   on-call
+NEEDS   read the reason\x1b[3…
+
+CLASS   日本語
+EFFECT  none
+COUNT   ~90
+OLDEST  2h
+OWNER   オーナー
+NEEDS
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got strings.Builder
+			if err := Table(&got, tableHeaders, tableRows, c.o); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.TrimPrefix(c.want, "\n"), got.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			for _, line := range strings.Split(got.String(), "\n") {
+				if width := max(c.o.Width, DefaultWidth); c.o.TTY && Width(line) > width {
+					t.Errorf("wider than %d columns: %q", width, line)
+				}
+			}
+		})
+	}
+}
+
+func TestTableKeepsColumn(t *testing.T) {
+	t.Parallel()
+	var got strings.Builder
+	rows := [][]string{{strings.Repeat("k", 30), strings.Repeat("r", 40)}}
+	if err := Table(&got, []string{"JOB", "REASON"}, rows, Options{TTY: true, Width: 50, Keep: []int{0}}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(got.String(), rows[0][0]) {
+		t.Errorf("the kept column was cut:\n%s", got.String())
+	}
+}
+
+func TestTableStyles(t *testing.T) {
+	t.Parallel()
+	var got strings.Builder
+	style := func(_, column int) Style {
+		if column == 1 {
+			return Bad
+		}
+		return Plain
+	}
+	rows := [][]string{{"a", "broken\x1b[0m"}}
+	if err := Table(&got, []string{"A", "B"}, rows, Options{TTY: true, Color: true, Style: style}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\x1b[31mbroken\\x1b[0m\x1b[0m"; !strings.Contains(got.String(), want) {
+		t.Errorf("%q does not contain %q", got.String(), want)
+	}
+}
+
+func TestTableRefusesLongRow(t *testing.T) {
+	t.Parallel()
+	if err := Table(&strings.Builder{}, []string{"A"}, [][]string{{"a", "b"}}, Options{}); err == nil {
+		t.Error("a row longer than the header was accepted")
+	}
+}
+
+func TestTableReportsWriteError(t *testing.T) {
+	t.Parallel()
+	for _, o := range []Options{{}, {TTY: true}, {TTY: true, Width: 30}} {
+		if err := Table(failingWriter{}, tableHeaders, tableRows, o); !errors.Is(err, errWrite) {
+			t.Errorf("%+v: error %v, want %v", o, err, errWrite)
+		}
+	}
+}
+
+var errWrite = errors.New("disk full")
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errWrite }
+
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in    string
+		width int
+		want  []string
+	}{
+		{"", 5, []string{""}},
+		{"one two three", 7, []string{"one two", "three"}},
+		{"abcdefgh", 3, []string{"abc", "def", "gh"}},
+		{"日本", 1, []string{"…"}},
+		{strings.Repeat("x ", 20), 1, []string{"x", "x", "x", "x", "x", "x", "x", "…"}},
+	} {
+		if diff := cmp.Diff(c.want, wrap(c.in, c.width)); diff != "" {
+			t.Errorf("wrap(%q, %d) (-want +got):\n%s", c.in, c.width, diff)
+		}
+	}
+}
