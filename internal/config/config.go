@@ -1,0 +1,243 @@
+// Package config reads redrivectl's configuration file. Loading is strict: a
+// key that is not known, a value of the wrong kind and an option that this
+// build cannot honour are errors with file, line and column, because a setting
+// that is silently ignored here is a second send later.
+package config
+
+import (
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/provider"
+)
+
+// Config is one configuration, with every default applied and every path
+// absolute. It is made by Load or Default.
+type Config struct {
+	// File is the absolute path that was loaded; empty for the embedded default.
+	File string `yaml:"-"`
+
+	Queues    map[string]Queue    `yaml:"queues"`
+	Ledgers   map[string]Ledger   `yaml:"ledgers"`
+	Providers map[string]Provider `yaml:"providers"`
+	Policies  map[string]Policy   `yaml:"policies"`
+	Reconcile Reconcile           `yaml:"reconcile"`
+	Store     Store               `yaml:"store"`
+	Approval  Approval            `yaml:"approval"`
+	Audit     Audit               `yaml:"audit"`
+	Notify    []Notification      `yaml:"notify"`
+
+	dir   string // what relative paths resolve against
+	spots map[string]spot
+}
+
+// Broker names the kind of a queue's broker.
+type Broker string
+
+// Local is a queue in a SQLite file.
+const Local Broker = "local"
+
+// Queue is one dead-letter queue with all that decides what may be done there.
+type Queue struct {
+	Broker     Broker `yaml:"broker" enum:"local" later:"sqs,pubsub,servicebus"`
+	Path       string `yaml:"path" format:"path"` // the local broker's file
+	DeadLetter string `yaml:"dead_letter"`
+	// Sources are the queues that dead-letter into this one, and the only
+	// destinations of a redrive without --to. Empty: ask the broker.
+	Sources []string `yaml:"source" format:"one-or-list"`
+	// Consumer scopes ledger rows; empty where a job has one consumer alone.
+	Consumer string `yaml:"consumer"`
+	// Region is the region of a job whose message tells none.
+	Region   string        `yaml:"region"`
+	Ledger   string        `yaml:"ledger"`   // a name in Config.Ledgers, or empty
+	Provider string        `yaml:"provider"` // a name in Config.Providers, or empty
+	Policy   string        `yaml:"policy"`   // see Config.PolicyFile
+	MaxAge   time.Duration `yaml:"max_age"`  // 0: no limit
+	Worker   Worker        `yaml:"worker"`
+	Effects  *Effects      `yaml:"effects"` // nil: nothing is declared
+}
+
+// Worker is what the queue's worker promises (docs/worker-contract.md).
+type Worker struct {
+	// TransportRetries says that the worker's client may send a request more
+	// than once by itself. Then a failure class whose effect is none does not
+	// prove that nothing was sent.
+	TransportRetries bool          `yaml:"transport_retries"`
+	ClaimLife        time.Duration `yaml:"claim_life"` // from claim to send deadline, > 0
+	MaxPause         time.Duration `yaml:"max_pause"`  // how long a worker may stall past its deadline
+}
+
+// EffectsKind is what is declared about a repeated effect.
+type EffectsKind string
+
+// Idempotent declares that the consumer makes a repeated effect harmless.
+const Idempotent EffectsKind = "idempotent"
+
+// Effects is a declaration, with who stands for it and why.
+type Effects struct {
+	Kind   EffectsKind `yaml:"kind" enum:"idempotent" required:"true"`
+	Owner  string      `yaml:"owner" required:"true"`
+	Reason string      `yaml:"reason" required:"true"`
+}
+
+// LedgerKind names the database of a ledger.
+type LedgerKind string
+
+// SQLite is a ledger in a SQLite file.
+const SQLite LedgerKind = "sqlite"
+
+// LedgerMode says whether redrivectl may change ledger rows.
+type LedgerMode string
+
+// The modes. Under Read no row is ever written.
+const (
+	Read  LedgerMode = "read"
+	Write LedgerMode = "write"
+)
+
+// VersionOrder says how two versions of one subject compare.
+type VersionOrder string
+
+// The orders.
+const (
+	ByInteger VersionOrder = "integer"
+	ByTime    VersionOrder = "time" // RFC 3339
+	ByText    VersionOrder = "text" // by bytes
+)
+
+// Ledger is the application's own record of its jobs. Exactly one of Path and
+// DSN is set.
+type Ledger struct {
+	Kind         LedgerKind        `yaml:"kind" enum:"sqlite" later:"postgres,mysql,dynamodb"`
+	Path         string            `yaml:"path" format:"path"`
+	DSN          Secret            `yaml:"dsn"`
+	Mode         LedgerMode        `yaml:"mode" enum:"read,write"`
+	RowWritten   ledger.RowWritten `yaml:"row_written" enum:"enqueue,claim"`
+	Retention    time.Duration     `yaml:"retention"` // 0: rows are kept for ever
+	Table        string            `yaml:"table"`     // empty: the shipped schema's
+	Columns      map[string]string `yaml:"columns"`   // the ledger's word for a column → the table's
+	VersionOrder VersionOrder      `yaml:"version_order" enum:"integer,time,text"`
+	Statements   map[string]string `yaml:"statements"` // operation → SQL with named parameters
+}
+
+// ProviderKind names how a provider is asked.
+type ProviderKind string
+
+// HTTP asks by a configured HTTP contract.
+const HTTP ProviderKind = "http"
+
+// Provider is whoever carries out the effect, and what its records prove.
+type Provider struct {
+	Kind    ProviderKind `yaml:"kind" enum:"http" later:"stripe,resend,postmark,mailgun,twilio,sendgrid,ses"`
+	BaseURL string       `yaml:"base_url" required:"true"`
+	// Credential is sent as a bearer token; unset: none is sent.
+	Credential  Secret           `yaml:"credential"`
+	Idempotency *Idempotency     `yaml:"idempotency"` // nil: it honours no key of ours
+	Lookup      *Lookup          `yaml:"lookup"`      // nil: it cannot be asked
+	Requests    Rate             `yaml:"requests"`    // the budget for look-ups
+	Proves      []provider.Proof `yaml:"proves" enum:"accepted,not_accepted,rejected"`
+	Billing     bool             `yaml:"billing"` // a repeated effect costs money
+}
+
+// Scope is what an idempotency key is unique within.
+type Scope string
+
+// ByAccount: two accounts of one provider may use the same key.
+const ByAccount Scope = "account"
+
+// Idempotency says how the provider honours the job key.
+type Idempotency struct {
+	Header   string        `yaml:"header" required:"true"`
+	MaxBytes int           `yaml:"max_bytes"`
+	Life     time.Duration `yaml:"life" required:"true"` // how long a key is honoured, > 0
+	Scope    Scope         `yaml:"scope" enum:"account"`
+}
+
+// Lookup is how one request is asked for. Found, NotFound and Accepted are CEL
+// over status, body and (Accepted) item; whoever builds the provider compiles
+// them, and reports what is wrong with Config.Errorf.
+type Lookup struct {
+	Path     string `yaml:"path" required:"true"` // appended to BaseURL, with {placeholders}
+	Found    string `yaml:"found" required:"true"`
+	NotFound string `yaml:"not_found"`
+	Accepted string `yaml:"accepted"` // empty: every record found was accepted
+	// Items is CEL over body for the list of records; empty: body.items where
+	// there is such a field, else the body as one record.
+	Items string `yaml:"items"`
+	// Delay is how late a record may become visible; nil: not documented, so a
+	// no stays provisional.
+	Delay    *time.Duration `yaml:"delay"`
+	LookBack time.Duration  `yaml:"look_back"` // 0: not documented
+	Page     *Page          `yaml:"page"`      // nil: the answer is whole
+}
+
+// Page says how a long answer is paged.
+type Page struct {
+	Cursor string `yaml:"cursor" required:"true"` // the field of the answer, and the query parameter
+	Limit  int    `yaml:"limit"`                  // rows in one page; a page with so many may be cut
+}
+
+// Policy names a policy file.
+type Policy struct {
+	File string `yaml:"file" format:"path" required:"true"`
+}
+
+// Reconcile is how careful a look-up's time arithmetic is.
+type Reconcile struct {
+	ClockMargin     time.Duration `yaml:"clock_margin"`
+	SecondLookAfter time.Duration `yaml:"second_look_after"`
+}
+
+// Store is where captures, plans, approvals, runs and the audit log are kept.
+type Store struct {
+	Path string `yaml:"path" format:"path"`
+	DSN  Secret `yaml:"dsn"`
+	// Named says that the file names the store. One that nobody named is refused
+	// where its disk would not outlive the command (CI).
+	Named bool `yaml:"-"`
+}
+
+// ApprovalMode says how approvals are given.
+type ApprovalMode string
+
+// Recorded approvals are statements in the store, unsigned.
+const Recorded ApprovalMode = "recorded"
+
+// Identity says how a person is known.
+type Identity string
+
+// Account is the operating system's account; Declared lets REDRIVECTL_ACTOR
+// name the person.
+const (
+	Account  Identity = "account"
+	Declared Identity = "declared"
+)
+
+// Approval is how approvals are given and who counts as a person.
+type Approval struct {
+	Mode     ApprovalMode `yaml:"mode" enum:"recorded" later:"signed"`
+	Identity Identity     `yaml:"identity" enum:"account,declared"`
+	Solo     string       `yaml:"solo"` // why one person may approve alone; empty: not allowed
+}
+
+// Audit is how the audit log names customers.
+type Audit struct {
+	// CustomerKey is the key of the HMAC that stands for a customer; unset: the
+	// store's own random key.
+	CustomerKey Secret `yaml:"customer_key"`
+}
+
+// Notification is a place to tell. This build has none, so a list that is not
+// empty is refused.
+type Notification struct{}
+
+// PolicyFile is the policy file of a queue, and whether there is one: a queue
+// whose policy is "default", and no policy of that name configured, uses the
+// shipped policy.
+func (c *Config) PolicyFile(queue string) (string, bool) {
+	p, ok := c.Policies[c.Queues[queue].Policy]
+	return p.File, ok
+}
+
+// Dir is the folder that relative paths resolve against.
+func (c *Config) Dir() string { return c.dir }
