@@ -1,0 +1,309 @@
+// Package dump reads messages from a file: what brokers' own tools print for a
+// queue, and the lossless records that redrivectl exports. It is read as a
+// stream; no more than one message is held at a time.
+package dump
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/redrivectl/redrivectl/internal/broker"
+)
+
+// MaxRecord is the longest single message that is read, in bytes of JSON: the
+// largest message of a known broker (100 MB) in base64 does not fit, all that
+// can be shown does.
+const MaxRecord = 64 << 20
+
+// maxNesting bounds the levels of JSON in one message.
+const maxNesting = 1000
+
+// Read calls each for every message of r, in order. It takes one JSON value or
+// several after another (JSON lines); each is a message, a list of messages, or
+// an object with a list under "Messages". A message in one of the forms of
+// SQS's receive-message, of the export, or of a wrapper with both under
+// "message" is recognised; anything else is an error that names its index,
+// counted from 0. An error of each ends the reading and is returned as it is.
+func Read(r io.Reader, each func(broker.Message) error) error {
+	d := &reader{src: &counter{r: skipBOM(r)}, each: each}
+	d.scan = bufio.NewReaderSize(d.src, 64<<10)
+	return d.run()
+}
+
+// counter counts the bytes taken from a reader.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// skipBOM drops the byte order mark that some shells put before redirected
+// output.
+func skipBOM(r io.Reader) io.Reader {
+	b := bufio.NewReader(r)
+	if head, err := b.Peek(3); err == nil && bytes.Equal(head, []byte("\xef\xbb\xbf")) {
+		_, err := b.Discard(3)
+		if err != nil {
+			return io.MultiReader(errReader{err}, b)
+		}
+	}
+	return b
+}
+
+type errReader struct{ err error }
+
+func (e errReader) Read([]byte) (int, error) { return 0, e.err }
+
+// reader splits the stream into messages.
+type reader struct {
+	src   *counter
+	scan  *bufio.Reader
+	each  func(broker.Message) error
+	index int
+}
+
+// offset is where in the stream the reader stands, in bytes.
+func (d *reader) offset() int64 { return d.src.n - int64(d.scan.Buffered()) }
+
+func (d *reader) run() error {
+	for {
+		c, err := d.peek()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the dump: %w", err)
+		}
+		if err := d.value(c); err != nil {
+			return err
+		}
+	}
+}
+
+// value reads one value of the top level.
+func (d *reader) value(c byte) error {
+	switch c {
+	case '[':
+		return d.list()
+	case '{':
+		return d.object()
+	case ',': // JSON lines with a comma left at the end
+		return d.skip()
+	}
+	return fmt.Errorf("dump at byte %d: neither an object nor a list: it begins with %q", d.offset(), c)
+}
+
+// object reads one object of the top level. One with a list of messages is read
+// entry by entry when the list comes first, as the tools print it; otherwise
+// the object is taken whole.
+func (d *reader) object() error {
+	if head, _ := d.scan.Peek(256); listFirst(head) {
+		for {
+			c, err := d.scan.ReadByte()
+			if err != nil {
+				return d.broken(err)
+			}
+			if c == '[' {
+				break
+			}
+		}
+		if err := d.entries(); err != nil {
+			return err
+		}
+		return d.closeObject()
+	}
+	raw, err := d.raw()
+	if err != nil {
+		return err
+	}
+	return d.message(raw)
+}
+
+// listFirst reports whether an object begins with a list of messages.
+func listFirst(head []byte) bool {
+	rest := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("{")), " \t\r\n")
+	for _, key := range []string{`"Messages"`, `"messages"`} {
+		if after, ok := bytes.CutPrefix(rest, []byte(key)); ok {
+			after = bytes.TrimLeft(after, " \t\r\n")
+			return len(after) > 0 && after[0] == ':' && bytes.HasPrefix(bytes.TrimLeft(after[1:], " \t\r\n"), []byte("["))
+		}
+	}
+	return false
+}
+
+// closeObject reads to the end of an object whose list was read, and past what
+// else it holds (a page token, metadata).
+func (d *reader) closeObject() error {
+	for {
+		c, err := d.peek()
+		if err != nil {
+			return d.broken(err)
+		}
+		switch c {
+		case '}':
+			return d.skip()
+		case ',', ':':
+			err = d.skip()
+		default:
+			_, err = d.raw()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (d *reader) list() error {
+	if err := d.skip(); err != nil {
+		return err
+	}
+	return d.entries()
+}
+
+// entries reads the messages of a list up to its end; the opening bracket was
+// read.
+func (d *reader) entries() error {
+	for {
+		c, err := d.peek()
+		if err != nil {
+			return d.broken(err)
+		}
+		switch c {
+		case ']':
+			return d.skip()
+		case ',':
+			err = d.skip()
+		default:
+			err = d.entry()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (d *reader) entry() error {
+	raw, err := d.raw()
+	if err != nil {
+		return err
+	}
+	return d.message(raw)
+}
+
+func (d *reader) skip() error {
+	_, err := d.scan.ReadByte()
+	return err
+}
+
+// peek is the next byte that is no white space.
+func (d *reader) peek() (byte, error) {
+	for {
+		c, err := d.scan.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return c, d.scan.UnreadByte()
+		}
+	}
+}
+
+// broken says where the input ends in the middle of a value.
+func (d *reader) broken(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("dump at byte %d (message %d): %w", d.offset(), d.index, err)
+}
+
+// raw reads one JSON value as its bytes and checks it.
+func (d *reader) raw() (json.RawMessage, error) {
+	start := d.offset()
+	raw, err := d.cut()
+	if err != nil {
+		return nil, err
+	}
+	var value json.RawMessage
+	if err := json.Unmarshal(raw, &value); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			start += syntax.Offset
+		}
+		return nil, fmt.Errorf("dump at byte %d (message %d): %w", start, d.index, err)
+	}
+	return value, nil
+}
+
+// cut reads up to the end of one value by its brackets and quotes alone.
+func (d *reader) cut() ([]byte, error) {
+	var b []byte
+	depth, quoted, escaped := 0, false, false
+	for {
+		c, err := d.scan.ReadByte()
+		if errors.Is(err, io.EOF) && depth == 0 && !quoted && len(b) > 0 {
+			return b, nil
+		}
+		if err != nil {
+			return nil, d.broken(err)
+		}
+		if depth == 0 && !quoted && len(b) > 0 && ends(c) {
+			return b, d.scan.UnreadByte()
+		}
+		b = append(b, c)
+		if len(b) > MaxRecord {
+			return nil, fmt.Errorf("dump at byte %d: message %d is longer than %d bytes", d.offset(), d.index, MaxRecord)
+		}
+		switch {
+		case escaped:
+			escaped = false
+			continue
+		case quoted && c == '\\':
+			escaped = true
+			continue
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+			continue
+		case c == '{' || c == '[':
+			if depth++; depth > maxNesting {
+				return nil, fmt.Errorf("dump at byte %d: message %d is nested deeper than %d levels", d.offset(), d.index, maxNesting)
+			}
+		case c == '}' || c == ']':
+			depth--
+		default:
+			continue
+		}
+		if depth <= 0 && !quoted {
+			return b, nil
+		}
+	}
+}
+
+// ends reports whether a byte ends a bare word of the top level.
+func ends(c byte) bool {
+	return c == ',' || c == ']' || c == '}' || c == ':' || c == ' ' || c == '\n' || c == '\t' || c == '\r'
+}
+
+// message hands one value to each, or several where it is a list of them.
+func (d *reader) message(raw json.RawMessage) error {
+	ms, err := messages(raw)
+	if err != nil {
+		return fmt.Errorf("dump, message %d (before byte %d): %w", d.index, d.offset(), err)
+	}
+	for _, m := range ms {
+		if err := d.each(m); err != nil {
+			return err
+		}
+		d.index++
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package job
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Format names of the envelopes that this file reads.
+const (
+	FormatOwn   = "redrivectl/v1"
+	FormatRetry = "retry"
+)
+
+var markerPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*\{\s*"format"\s*:\s*"redrivectl/v`)
+})
+
+// ownMarker reports whether a body declares itself the tool's own envelope,
+// also where its JSON is broken further on: the marker is its first key.
+func ownMarker(body []byte) bool { return markerPattern().Match(body[:min(len(body), 256)]) }
+
+// ownEnvelope reads the tool's own envelope (docs/envelope.md). A field of a
+// wrong type makes the envelope malformed; the fields that can be read are kept.
+func ownEnvelope(v view, j *Job) bool {
+	format := v.obj.text("format")
+	if !strings.HasPrefix(format, "redrivectl/") {
+		return false
+	}
+	j.Format = format
+	if format != FormatOwn {
+		j.DecodeError = fmt.Sprintf("unknown envelope version %q", format)
+		return true
+	}
+	envelopeFields(v.obj, v.path, j)
+	err := errors.Join(v.err, checkTypes(v.obj), payload(v.obj, j))
+	if err != nil {
+		j.DecodeError, j.Malformed = strings.ReplaceAll(err.Error(), "\n", "; "), true
+	}
+	return true
+}
+
+// envelopeFields reads the named fields of the envelope; it serves the body and
+// the attribute alike.
+func envelopeFields(o object, path string, j *Job) {
+	for key, p := range map[string]*string{
+		"job_key": &j.JobKey, "subject": &j.Subject, "version": &j.Version, "kind": &j.Kind, "channel": &j.Channel,
+		"period": &j.Period, "region": &j.Region, "schema_version": &j.SchemaVersion, "deployment_id": &j.DeploymentID, "trace_context": &j.TraceContext,
+	} {
+		*p = orElse(*p, o.text(key))
+	}
+	customer := o.obj("customer")
+	j.CustomerID = orElse(j.CustomerID, customer.text("id"))
+	j.CustomerStatus = orElse(j.CustomerStatus, customer.text("status"))
+	setAttempt(j, o.text("attempt"))
+	j.Task = orElse(j.Task, j.Kind)
+	if by := QuarantinedBy(o.text("quarantined_by")); slices.Contains([]QuarantinedBy{ByMaxReceives, ByApplication, ByIntegration}, by) {
+		j.QuarantinedBy = by
+	}
+	j.References = append(j.References, references(o["references"])...)
+	if f := o.obj("failure"); f != nil && j.Failure.Empty() {
+		at := func(key string) pair { return pair{key, f.text(key), path + ".failure." + key} }
+		j.Failure = compose(at("type"), at("code"), at("message"), at("at"))
+	}
+}
+
+func references(raw json.RawMessage) []Reference {
+	var list []struct {
+		Kind   string `json:"kind"`
+		URI    string `json:"uri"`
+		SHA256 string `json:"sha256"`
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	var rs []Reference
+	for _, r := range list {
+		rs = append(rs, Reference(r))
+	}
+	return rs
+}
+
+// checkTypes says which field of the envelope has a type that it must not have.
+func checkTypes(o object) error {
+	for key, kinds := range map[string]string{
+		"job_key": `"`, "subject": `"`, "version": `"0`, "kind": `"`, "channel": `"`, "customer": `{`, "period": `"`, "region": `"`, "schema_version": `"0`,
+		"deployment_id": `"`, "trace_context": `"`, "payload_base64": `"`, "failure": `{`, "quarantined_by": `"`, "attempt": `0`, "references": `[`,
+	} {
+		if raw, ok := o[key]; ok && !isKind(raw, kinds) {
+			return fmt.Errorf("envelope field %q has the wrong type", key)
+		}
+	}
+	return nil
+}
+
+// isKind reports whether a value begins as one of the kinds: a quote for a
+// string, a zero for a number, a brace, a bracket. Null is a field left out.
+func isKind(raw json.RawMessage, kinds string) bool {
+	if len(raw) == 0 || string(raw) == "null" {
+		return true
+	}
+	c := raw[0]
+	if c == '-' || c >= '1' && c <= '9' {
+		c = '0'
+	}
+	return strings.IndexByte(kinds, c) >= 0
+}
+
+// payload takes the envelope's payload: the raw bytes of "payload", or what
+// "payload_base64" stands for.
+func payload(o object, j *Job) error {
+	if o.has("payload", "payload_base64") {
+		return errors.New("envelope has both payload and payload_base64")
+	}
+	if raw, ok := o["payload"]; ok {
+		j.Payload = raw
+		return nil
+	}
+	if !o.has("payload_base64") {
+		return errors.New("envelope has no payload")
+	}
+	b, err := base64.StdEncoding.DecodeString(o.text("payload_base64"))
+	if err != nil {
+		return fmt.Errorf("envelope field payload_base64: %w", err)
+	}
+	j.Payload = b
+	return nil
+}
+
+// retryEnvelope reads {"job": …, "delivery_key", "reason"}: an application's
+// dead letter with the decision that stopped it. The consumer reads the same
+// form, so it is redriven as it is.
+func retryEnvelope(v view, j *Job) bool {
+	if !v.obj.isString("delivery_key") || !v.obj.isString("reason") || !v.obj.has("job") {
+		return false
+	}
+	j.Format = FormatRetry
+	j.JobKey = v.obj.text("delivery_key")
+	j.Payload = content(v.obj["job"])
+	if o := asObject(json.RawMessage(j.Payload)); o != nil {
+		generalFields(o, j)
+	}
+	j.Failure = reasonFailure(pair{text: v.obj.text("reason"), path: v.path + ".reason"})
+	if nearer := bodyFailure(without(v.obj, "reason", "job"), v.path); !nearer.Empty() {
+		j.Failure = nearer
+	}
+	j.QuarantinedBy = ByApplication
+	return true
+}
+
+func without(o object, keys ...string) object {
+	rest := object{}
+	for k, raw := range o {
+		if !slices.Contains(keys, k) {
+			rest[k] = raw
+		}
+	}
+	return rest
+}
+
+// firstText is the first text of a list, or the text itself.
+func firstText(raw json.RawMessage) string {
+	var list []string
+	if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+		return list[0]
+	}
+	return asText(raw)
+}
+
+// originals are the keys under which home-made error envelopes keep what was to
+// be done, the surest first.
+var originals = []string{"original", "originalMessage", "original_message", "originalBody", "original_body", "originalEvent", "original_event",
+	"originalPayload", "original_payload", "originalRequest", "requestPayload", "failedMessage", "failed_message", "payload", "message", "event", "job", "body", "record", "data", "input", "request"}
+
+// errorEnvelope reads a home-made envelope: an error beside the original. The
+// original is inside, so a redrive has to unwrap it first.
+func errorEnvelope(v view, j *Job) bool {
+	f := bodyFailure(v.obj, v.path)
+	key := ""
+	for _, k := range originals {
+		if raw, ok := v.obj[k]; ok && (holds(raw) || strings.HasPrefix(k, "orig")) {
+			key = k
+			break
+		}
+	}
+	if key == "" {
+		return false
+	}
+	if f.Empty() {
+		if reason := v.obj.text("reason"); reason == "" || !strings.HasPrefix(plain(key), "orig") && !strings.HasPrefix(key, "failed") {
+			return false
+		} else {
+			f = textFailure(pair{text: reason, path: v.path + ".reason"})
+		}
+	}
+	j.Failure, j.Format = f, "error-envelope"
+	setAttempt(j, orElse(v.obj.text("attempt"), v.obj.text("attempts")))
+	body, path := originalBody(v.obj[key], v.path+"."+key)
+	if len(body) == 0 || v.obj.text("truncated") == "true" {
+		j.Redrivable, j.WhyNot = false, "the envelope does not hold the whole original"
+		return true
+	}
+	j.Needs = NeedsUnwrap
+	inside(v, body, path, j)
+	return true
+}
+
+// holds reports whether a value can be an original: an object, a list, or a
+// string that holds JSON.
+func holds(raw json.RawMessage) bool {
+	if len(raw) == 0 {
+		return false
+	}
+	return raw[0] == '{' || raw[0] == '[' || raw[0] == '"' && looksLikeJSON([]byte(asText(raw)))
+}
+
+// originalBody is the original itself, or the body inside where the original is
+// a whole message.
+func originalBody(raw json.RawMessage, path string) ([]byte, string) {
+	if string(raw) == "null" {
+		return nil, path
+	}
+	o := asObject(raw)
+	for _, k := range []string{"body", "Body"} {
+		if o.has(k) && (o.has("messageId") || o.has("MessageId") || o.has("attributes") || o.has("headers") || o.has("Attributes") || len(o) == 1) {
+			return content(o[k]), path + "." + k
+		}
+	}
+	return content(raw), path
+}

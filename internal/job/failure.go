@@ -1,0 +1,282 @@
+package job
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redrivectl/redrivectl/internal/broker"
+)
+
+// Field names that tell a failure, in the form of plain. They are unambiguous:
+// a business field of that name would be about an error too.
+var (
+	typeNames = []string{"errortype", "errorname", "errorclass", "exceptiontype", "exceptionclass", "exceptionname", "failuretype", "faulttype",
+		"causetype", "reasontype", "nservicebusexceptioninfoinnerexceptiontype", "nservicebusexceptioninfoexceptiontype", "mtfaultexceptiontype",
+		"kafkadltexceptioncausefqcn", "kafkadltexceptionfqcn", "connecterrorsexceptionclassname", "errortypename", "lasterrortype"}
+	codeNames = []string{"errorcode", "failurecode", "exceptioncode", "reasoncode", "errorstatus", "errorstatuscode", "lasterrorcode", "faultcode", "dlqerrorcode"}
+	// statusNames count only beside another field that tells a failure.
+	statusNames  = []string{"statuscode", "httpstatus", "httpstatuscode", "responsecode", "responsestatus"}
+	messageNames = []string{"errormessage", "errormsg", "errortext", "errordescription", "errordetail", "errordetails", "exceptionmessage", "failuremessage",
+		"failurereason", "failedreason", "errorreason", "lasterror", "lasterrormessage", "deadlettererrordescription", "mtfaultmessage", "rbs2errordetails",
+		"nservicebusexceptioninfomessage", "exceptionstacktrace", "stacktrace", "errorstack", "exceptionstack", "faultmessage", "faultstring"}
+	reasonNames = []string{"deadletterreason", "dlqreason", "dlreason", "rejectreason", "rejectionreason", "reason"}
+	timeNames   = []string{"failedat", "failuretime", "failuretimestamp", "erroredat", "lastfailedat", "nservicebustimeoffailure", "mtfaulttimestamp", "errortime", "errortimestamp"}
+	// containerNames hold an error as an object, a text, or a list of them.
+	containerNames = []string{"error", "exception", "failure", "lasterror", "lastexception", "errorinfo", "errordetails", "fault", "failureinfo", "failuredetails", "err", "errors", "exceptions", "cause"}
+)
+
+// Keys inside an error object.
+var (
+	objectTypes    = []string{"name", "type", "class", "errortype", "errorname", "exceptiontype", "exceptionclass", "exception", "kind", "typename", "classname"}
+	objectCodes    = []string{"code", "errorcode", "statuscode", "status", "httpstatus", "httpstatuscode", "responsecode", "errno"}
+	objectMessages = []string{"message", "msg", "errormessage", "exceptionmessage", "description", "detail", "reason", "text", "stack", "stacktrace"}
+	objectCauses   = []string{"cause", "innerexception", "innererror", "inner", "nested", "previous", "rootcause", "error", "causedby", "source"}
+)
+
+// pair is one named text with the path where it lies.
+type pair struct{ name, text, path string }
+
+// pick is the first pair, in the order of names, that has text.
+func pick(ps []pair, names []string) pair {
+	for _, n := range names {
+		for _, p := range ps {
+			if p.name == n && p.text != "" {
+				return p
+			}
+		}
+	}
+	return pair{}
+}
+
+func objectPairs(o object, path string) []pair {
+	ps := make([]pair, 0, len(o))
+	for k, raw := range o {
+		ps = append(ps, pair{plain(k), asText(raw), path + "." + k})
+	}
+	slices.SortFunc(ps, func(a, b pair) int { return strings.Compare(a.path, b.path) })
+	return ps
+}
+
+func attributePairs(as []broker.Attribute) []pair {
+	ps := make([]pair, 0, len(as))
+	for _, a := range as {
+		ps = append(ps, pair{plain(a.Name), string(a.Value), attrField(a)})
+	}
+	return ps
+}
+
+// compose makes a failure of what was found. The type is what the reason is
+// called by, so a code alone is also the type.
+func compose(typ, code, message, at pair) Failure {
+	f := Failure{Type: typ.text, Code: code.text, Message: message.text, At: parseTime(at.text)}
+	if typ.text != "" {
+		f.Field = typ.path
+	}
+	if f.Type == "" && informative(code.text) {
+		f.Type, f.Field = code.text, code.path
+	}
+	if f.Field == "" && message.text != "" {
+		f.Field = message.path
+	}
+	if f.Type == "" && f.Message == "" {
+		f.Field = ""
+		f.Code = ""
+	}
+	return f
+}
+
+// informative reports whether a code says anything: a success status or a zero
+// does not (Lambda gives 200 for a function that failed).
+func informative(code string) bool {
+	return code != "" && code != "0" && !(len(code) == 3 && (code[0] == '2' || code[0] == '3') && isDigits(code))
+}
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+func attributeFailure(as []broker.Attribute, j *Job) {
+	ps := attributePairs(as)
+	j.Failure = flatFailure(ps)
+	if j.Failure.Empty() {
+		if p := pick(ps, []string{"error", "exception"}); p.text != "" {
+			j.Failure = textFailure(p)
+		}
+	}
+}
+
+// flatFailure reads fields that stand side by side.
+func flatFailure(ps []pair) Failure {
+	typ, code, message := pick(ps, typeNames), pick(ps, codeNames), pick(ps, messageNames)
+	if typ.text == "" && message.text != "" || typ.text != "" && code.text == "" {
+		if s := pick(ps, statusNames); code.text == "" {
+			code = s
+		}
+	}
+	at := pick(ps, timeNames)
+	if f := compose(typ, code, message, at); !f.Empty() {
+		return f
+	}
+	p := pick(ps, reasonNames)
+	if p.text == "" || p.name == "reason" && !decided(p.text) {
+		return Failure{}
+	}
+	f := reasonFailure(p)
+	f.At = parseTime(at.text)
+	return f
+}
+
+// decided reports whether a field called "reason" is a consumer's decision and
+// not a reason of the business: "terminal:400", "transient:timeout",
+// "attempts_exhausted".
+func decided(s string) bool {
+	word, _, marked := strings.Cut(s, ":")
+	word = plain(word)
+	if marked && slices.Contains([]string{"terminal", "transient", "permanent", "retryable", "fatal", "error", "exception", "nonretryable", "poison", "failed"}, word) {
+		return true
+	}
+	return slices.Contains([]string{"attemptsexhausted", "retriesexhausted", "maxretries", "maxretriesexceeded", "maxattempts", "maxattemptsexceeded", "maxdeliverycountexceeded", "retryattemptsexhausted", "maxreceivecountexceeded", "toomanyretries"}, plain(s))
+}
+
+// reasonFailure reads "terminal:400": the whole is the type, what follows the
+// colon is the code. A text with spaces is a message.
+func reasonFailure(p pair) Failure {
+	if strings.ContainsAny(p.text, " \n") {
+		return textFailure(p)
+	}
+	f := Failure{Type: p.text, Field: p.path}
+	if _, code, ok := strings.Cut(p.text, ":"); ok {
+		f.Code = code
+	}
+	return f
+}
+
+// textFailure reads one text: a code without spaces, or a message.
+func textFailure(p pair) Failure {
+	if o := asObject(json.RawMessage(strings.TrimSpace(p.text))); o != nil {
+		if f := errorObject(o, p.path+"|json", 1); !f.Empty() {
+			return f
+		}
+	}
+	if !strings.ContainsAny(strings.TrimSpace(p.text), " \n") {
+		return reasonFailure(p)
+	}
+	return Failure{Message: p.text, Field: p.path}
+}
+
+// systemFailure reads the reason that the broker keeps beside the message. The
+// message's own word, if it has one, is nearer to the cause.
+func systemFailure(system []broker.Attribute, j *Job) {
+	if !j.Failure.Empty() {
+		return
+	}
+	at := func(name string) pair { return pair{name, attribute(system, name), "System." + name} }
+	j.Failure = compose(at(broker.SystemReasonType), at(broker.SystemReasonCode), at(broker.SystemReasonMessage), at(broker.SystemReasonAt))
+}
+
+// bodyFailure reads an error that a body carries at its top level, as an object
+// or as fields side by side.
+func bodyFailure(o object, path string) Failure {
+	if o == nil {
+		return Failure{}
+	}
+	ps := objectPairs(o, path)
+	flat := flatFailure(ps)
+	for _, name := range containerNames {
+		for _, p := range ps {
+			if p.name != name || name == "cause" && flat.Empty() {
+				continue
+			}
+			f := errorValue(o[p.path[len(path)+1:]], p.path, 0)
+			if !f.Empty() && (flat.Type == "" || f.Type != "") {
+				return withTime(f, pick(ps, timeNames))
+			}
+		}
+	}
+	return flat
+}
+
+func withTime(f Failure, at pair) Failure {
+	if f.At.IsZero() {
+		f.At = parseTime(at.text)
+	}
+	return f
+}
+
+// errorValue reads an error that is an object, a text, or a list whose last
+// entry is the latest.
+func errorValue(raw json.RawMessage, path string, depth int) Failure {
+	if len(raw) == 0 || depth >= maxWraps {
+		return Failure{}
+	}
+	switch raw[0] {
+	case '{':
+		return errorObject(asObject(raw), path, depth)
+	case '"':
+		if s := asText(raw); s != "" {
+			return textFailure(pair{text: s, path: path})
+		}
+	case '[':
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+			return errorValue(list[len(list)-1], path+"["+strconv.Itoa(len(list)-1)+"]", depth+1)
+		}
+	}
+	return Failure{}
+}
+
+// errorObject reads an error object and follows its causes to the innermost one
+// that says anything.
+func errorObject(o object, path string, depth int) Failure {
+	ps := objectPairs(o, path)
+	for _, name := range objectCauses {
+		for _, p := range ps {
+			if p.name != name {
+				continue
+			}
+			raw := o[p.path[len(path)+1:]]
+			if name == "source" && (len(raw) == 0 || raw[0] != '{') {
+				continue
+			}
+			if f := errorValue(raw, p.path, depth+1); !f.Empty() {
+				return f
+			}
+		}
+	}
+	if r := o.obj("response"); r != nil && pick(ps, objectCodes).text == "" {
+		ps = append(ps, objectPairs(object{"status": r["status"]}, path+".response")...)
+	}
+	return compose(pick(ps, objectTypes), objectCode(ps), pick(ps, objectMessages), pick(ps, append(slices.Clone(timeNames), "at", "timestamp")))
+}
+
+// objectCode prefers a code; a status beside it counts where the code is only
+// the name of a wrapper.
+func objectCode(ps []pair) pair {
+	code := pick(ps, objectCodes)
+	for _, p := range ps {
+		if _, ok := httpStatus(p.text); ok && slices.Contains(objectCodes, p.name) && fromName(code.text, FromCode).weak {
+			return p
+		}
+	}
+	return code
+}
+
+// refine looks inside the texts: the innermost of stacked causes names the
+// type, and a message that names a known cause names it where no field does.
+func refine(f *Failure) {
+	typ, message := innermost(f.Message)
+	stacked := strings.Contains(f.Message, "aused by") || strings.Contains(f.Message, " ---> ")
+	switch {
+	case typ != "" && (f.Type == "" || stacked):
+		f.Type, f.Message = typ, orElse(message, f.Message)
+	case f.Type == "":
+		f.Type = lastInText(f.Message).Phrase
+	}
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

@@ -1,0 +1,166 @@
+package job
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// lastInText finds the last cause that a text names: an HTTP status in a
+// context that says so, or a phrase, whichever comes later.
+func lastInText(text string) hit {
+	text = tail(text, maxText)
+	if text == "" {
+		return hit{}
+	}
+	ws := words(text)
+	h := lastPhrase(ws, true)
+	if s := lastStatus(text, ws); s.Signal != NoSignal && (s.at > h.at || s.absorbs(h)) {
+		h = s
+	}
+	if h.Signal != NoSignal {
+		h.From, h.Phrase = FromMessage, strings.TrimSpace(text[h.from:h.at])
+	}
+	return h
+}
+
+// absorbs reports whether the phrase found is the status's own reason phrase or
+// the words around it ("503 Service Unavailable"), so that the number decides.
+// A time-out said in words stays one.
+func (h hit) absorbs(p hit) bool {
+	return p.from >= h.at && p.from-h.at <= 2 && p.Signal != SignalTimeout
+}
+
+// lastStatus finds the last failing HTTP status that stands in a context which
+// makes it one.
+func lastStatus(text string, ws []word) hit {
+	if mail(ws) {
+		return hit{}
+	}
+	for i := len(ws) - 1; i >= 0; i-- {
+		n, ok := httpStatus(ws[i].text)
+		if ok && isStatus(text, ws, i) {
+			h := statusHit(n, FromMessage, ws[i].text)
+			h.from, h.at = ws[i].start, ws[i].end
+			return h
+		}
+	}
+	return hit{}
+}
+
+// mail reports that a text is about SMTP, whose reply codes are other numbers.
+func mail(ws []word) bool {
+	for _, w := range ws {
+		if w.text == "smtp" || w.text == "mailbox" || w.text == "esmtp" {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	statusWords  = setOf(`http|https|status|statuscode|httpstatus|httpcode|http1|http2`)
+	codeOwners   = setOf(`status|error|http|response|return|failure|result|reply|errors`)
+	verbs        = setOf(`answered|returned|responded|response|replied|got|received|with|gave|returns|answers|says|said|error|failed|naming|a|an|was|is|of|by`)
+	prepositions = setOf(`from|for|on|by|after|error|errors|response|status|while|when|in|at|because|to|and|then|during|but|or|via`)
+	reasonWords  = setOf(`bad|unauthorized|payment|forbidden|not|method|request|conflict|gone|too|unprocessable|internal|service|gateway|unsupported|http|precondition|length|proxy|locked`)
+)
+
+// isStatus reports whether the three-digit number at i is said to be a status:
+// "status 503", "HTTP 503", "error code: 503", "answered 500", "503 Service
+// Unavailable". A number of orders, rows or a sku is not.
+func isStatus(text string, ws []word, i int) bool {
+	if i+1 < len(ws) && ws[i+1].start-ws[i].end == 1 && reasonWords[ws[i+1].text] && text[ws[i].end] == ' ' && text[ws[i+1].start] < 'a' {
+		return true
+	}
+	if i == 0 {
+		return onlyStatus(ws) && strings.TrimSpace(text) == ws[0].text
+	}
+	before := ws[i-1].text
+	switch {
+	case statusWords[before], before == "success" && near(ws, i, "status"):
+		return true
+	case before == "code" || before == "codes":
+		return i == 1 || codeOwners[ws[i-2].text]
+	case verbs[before]:
+		return endsClause(text, ws, i)
+	}
+	return before == "1" && i > 1 && ws[i-2].text == "http"
+}
+
+func onlyStatus(ws []word) bool { return len(ws) == 1 }
+
+// near reports whether the word occurs among the eight words before i.
+func near(ws []word, i int, text string) bool {
+	for j := i - 1; j >= 0 && j >= i-8; j-- {
+		if ws[j].text == text {
+			return true
+		}
+	}
+	return false
+}
+
+// endsClause reports whether nothing is counted by the number: it ends the text
+// or its clause, or goes on with a preposition or a reason phrase.
+func endsClause(text string, ws []word, i int) bool {
+	rest := strings.TrimLeft(text[ws[i].end:], " ")
+	if rest == "" || strings.IndexByte(".,;:)]}\n\"'-(", rest[0]) >= 0 {
+		return true
+	}
+	return i+1 < len(ws) && (prepositions[ws[i+1].text] || reasonWords[ws[i+1].text])
+}
+
+// exceptionLine matches "Type: message", qualified or by its ending.
+var exceptionLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:Exception in thread "[^"]*" |Uncaught |Unhandled |Error: (?:Uncaught )?)?((?:[A-Za-z_$][\w$]*(?:\.|::|\\|\$))+[A-Z][\w$]*|[A-Z][\w$]*(?:Error|Exception|Fault|Timeout|Failure|Refused|Interrupt|Down|Denied))(?:: ?| ?$)(.*)`)
+})
+
+// innermost cuts a text with stacked causes down to its innermost one, and
+// splits the type name off where it has one. Frameworks wrap: Java after the
+// last "Caused by:", .NET after the last "--->", Python before the first "The
+// above exception was the direct cause".
+func innermost(text string) (typ, message string) {
+	text = tail(text, maxText)
+	if i := strings.Index(text, "\nThe above exception was the direct cause"); i >= 0 {
+		text = lastLine(text[:i])
+	} else if strings.HasPrefix(strings.TrimSpace(text), "Traceback (most recent call last)") {
+		text = lastLine(text)
+	}
+	for _, mark := range []string{"Caused by: ", "caused by: ", " ---> ", "Caused by "} {
+		if i := strings.LastIndex(text, mark); i >= 0 {
+			text = text[i+len(mark):]
+		}
+	}
+	return splitException(strings.TrimSpace(text))
+}
+
+// splitException splits "A: B: message" at its last leading type name.
+func splitException(text string) (typ, message string) {
+	line, rest, _ := strings.Cut(text, "\n")
+	for range 4 {
+		m := exceptionLine().FindStringSubmatch(line)
+		if m == nil {
+			break
+		}
+		typ, line = m[1], m[2]
+	}
+	if typ == "" {
+		return "", text
+	}
+	if stack(rest) {
+		rest = ""
+	}
+	return typ, strings.TrimSpace(line + "\n" + rest)
+}
+
+// stack reports whether the lines are a stack trace, whose frames name files
+// and functions and never the cause.
+func stack(lines string) bool {
+	s := strings.TrimSpace(lines)
+	return strings.HasPrefix(s, "at ") || strings.HasPrefix(s, "Stack trace") || strings.HasPrefix(s, "#0 ") || strings.HasPrefix(s, "goroutine ") || strings.HasPrefix(s, "from ")
+}
+
+func lastLine(s string) string {
+	s = strings.TrimRight(s, "\n ")
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
