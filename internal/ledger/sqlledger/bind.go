@@ -1,0 +1,73 @@
+package sqlledger
+
+import (
+	"fmt"
+	"strings"
+)
+
+// params are a statement's named parameters.
+type params map[string]any
+
+// bind turns ":name" into the dialect's placeholders, so that a statement reads
+// the same for every database. Quoted text, comments and "::" casts are left
+// alone. A name without a value is an error, never NULL.
+func (d dialect) bind(query string, p params) (string, []any, error) {
+	var out strings.Builder
+	var args []any
+	index := map[string]int{}
+	for i := 0; i < len(query); {
+		n := skip(query[i:])
+		if n > 0 {
+			out.WriteString(query[i : i+n])
+			i += n
+			continue
+		}
+		name := parameter(query[i:])
+		if name == "" {
+			out.WriteByte(query[i])
+			i++
+			continue
+		}
+		v, ok := p[name]
+		if !ok {
+			return "", nil, fmt.Errorf("statement has no parameter :%s", name)
+		}
+		if _, seen := index[name]; !seen {
+			args = append(args, v)
+			index[name] = len(args)
+		}
+		out.WriteString(d.placeholder(index[name]))
+		i += 1 + len(name)
+	}
+	return out.String(), args, nil
+}
+
+// skip is the length of the quoted text, comment or cast that s starts with.
+func skip(s string) int {
+	for _, q := range [][2]string{{"'", "'"}, {`"`, `"`}, {"`", "`"}, {"--", "\n"}, {"/*", "*/"}} {
+		if !strings.HasPrefix(s, q[0]) {
+			continue
+		}
+		end := strings.Index(s[len(q[0]):], q[1])
+		if end < 0 {
+			return len(s)
+		}
+		return len(q[0]) + end + len(q[1])
+	}
+	if strings.HasPrefix(s, "::") {
+		return 2
+	}
+	return 0
+}
+
+// parameter is the name after the colon that s starts with, or empty.
+func parameter(s string) string {
+	if s[0] != ':' {
+		return ""
+	}
+	n := 1
+	for n < len(s) && (s[n] == '_' || 'a' <= s[n] && s[n] <= 'z' || n > 1 && '0' <= s[n] && s[n] <= '9') {
+		n++
+	}
+	return s[1:n]
+}

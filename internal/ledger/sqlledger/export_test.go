@@ -1,0 +1,54 @@
+package sqlledger
+
+import (
+	"context"
+	"database/sql/driver"
+	"sync/atomic"
+
+	"database/sql"
+
+	sqlite "github.com/ncruces/go-sqlite3/driver"
+)
+
+// CountStatements reopens l over a connector that counts what is prepared, and
+// returns the count so far.
+func (l *Ledger) CountStatements() func() int {
+	var n atomic.Int64
+	c, err := (&sqlite.SQLite{}).OpenConnector(l.cfg.source())
+	if err != nil {
+		panic(err)
+	}
+	old := l.db
+	l.db = sql.OpenDB(counting{c, &n})
+	_ = old.Close()
+	return func() int { return int(n.Load()) }
+}
+
+type counting struct {
+	driver.Connector
+	n *atomic.Int64
+}
+
+func (c counting) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return countingConn{conn, c.n}, nil
+}
+
+// countingConn hides the driver's direct paths, so that every statement is
+// prepared and thereby counted.
+type countingConn struct {
+	driver.Conn
+	n *atomic.Int64
+}
+
+func (c countingConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	c.n.Add(1)
+	return c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
+}
+
+func (c countingConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, o)
+}

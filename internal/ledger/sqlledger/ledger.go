@@ -1,0 +1,234 @@
+package sqlledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	_ "github.com/ncruces/go-sqlite3/driver" // the "sqlite3" driver
+
+	"github.com/redrivectl/redrivectl/internal/ledger"
+)
+
+// maxBatch is how many keys one query answers and one transaction changes.
+const maxBatch = 500
+
+// ErrSchema says that the table cannot serve as a ledger.
+var ErrSchema = errors.New("table cannot serve as a ledger")
+
+// Ledger is a ledger in an SQL database. It implements ledger.Ledger.
+type Ledger struct {
+	cfg Config
+	sql dialect
+	db  *sql.DB
+
+	mu     sync.Mutex
+	layout *layout // nil until the table was found
+}
+
+var _ ledger.Ledger = (*Ledger)(nil)
+
+// Open opens the database of cfg. That the table is missing or lacks columns is
+// no error here: reads then answer unreadable, changes are refused, and Check
+// says what is wrong, so that a ledger can be opened in order to be made.
+func Open(ctx context.Context, cfg Config) (*Ledger, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	d, err := dialects(cfg.Dialect)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite3", cfg.source())
+	if err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	l := &Ledger{cfg: cfg, sql: d, db: db}
+	if err := db.PingContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", or(cfg.Path, "by dsn"), err), db.Close())
+	}
+	if _, err := l.tableLayout(ctx, db); err != nil && !errors.Is(err, ErrSchema) {
+		return nil, errors.Join(err, db.Close())
+	}
+	return l, nil
+}
+
+// Close closes the database.
+func (l *Ledger) Close() error { return l.db.Close() }
+
+// Init makes the shipped schema. It refuses a ledger whose table or columns are
+// mapped: those are the application's to make.
+func (l *Ledger) Init(ctx context.Context) error {
+	if l.cfg.Mode == Read {
+		return fmt.Errorf("make ledger: %w", ledger.ErrReadOnly)
+	}
+	if len(l.cfg.Columns) > 0 || len(l.cfg.Statements) > 0 || strings.Contains(l.cfg.Table, ".") {
+		return fmt.Errorf("make ledger: table %s is mapped to the application's own columns", l.cfg.Table)
+	}
+	if _, err := l.db.ExecContext(ctx, l.sql.ddl(l.cfg.Table, l.cfg.HistoryTable)); err != nil {
+		return fmt.Errorf("make ledger table %s: %w", l.cfg.Table, err)
+	}
+	_, err := l.tableLayout(ctx, l.db)
+	return err
+}
+
+// Capabilities derives what this ledger can do from the columns that exist.
+func (l *Ledger) Capabilities() ledger.Capabilities {
+	c := ledger.Capabilities{
+		Writable:   l.cfg.Mode == Write,
+		MaxBatch:   maxBatch,
+		RowWritten: l.cfg.RowWritten,
+		Retention:  l.cfg.Retention,
+	}
+	lay, err := l.tableLayout(context.Background(), l.db)
+	if err != nil {
+		c.Writable = false
+		return c
+	}
+	c.Scoped = lay.has("consumer")
+	c.History = lay.history
+	c.SendBefore = lay.has("send_before")
+	c.PayloadSHA256 = lay.has("payload_sha256")
+	c.Writable = c.Writable && len(lay.missing(neededToWrite)) == 0
+	return c
+}
+
+// Now is the database's clock.
+func (l *Ledger) Now(ctx context.Context) (time.Time, error) { return l.now(ctx, l.db) }
+
+// querier is a database or a transaction in it.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+func (l *Ledger) now(ctx context.Context, q querier) (time.Time, error) {
+	if l.cfg.Now != nil {
+		return l.cfg.Now().UTC().Truncate(time.Millisecond), nil
+	}
+	query, args, err := l.sql.bind(l.statement("now", l.sql.now), nil)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ledger clock: %w", err)
+	}
+	var v any
+	if err := q.QueryRowContext(ctx, query, args...).Scan(&v); err != nil {
+		return time.Time{}, fmt.Errorf("ledger clock: %w", err)
+	}
+	f := l.cfg.TimeFormat
+	if _, text := v.(string); text {
+		f = Text
+	}
+	t, err := f.decode(v)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ledger clock: %w", err)
+	}
+	return t.Truncate(time.Millisecond), nil
+}
+
+// layout is what the table turned out to have.
+type layout struct {
+	columns []string
+	history bool
+}
+
+func (y *layout) has(own string) bool { return slices.Contains(y.columns, own) }
+
+func (y *layout) missing(need []string) []string {
+	var m []string
+	for _, n := range need {
+		if !y.has(n) {
+			m = append(m, n)
+		}
+	}
+	return m
+}
+
+// What a table must have to be read, and to be changed with every rule kept.
+var (
+	neededToRead  = []string{"job_key", "state", "attempt"}
+	neededToWrite = []string{"job_key", "state", "attempt", "run", "updated_at", "late_accept", "retryable", "effect", "send_deadline"}
+)
+
+// tableLayout looks once which columns exist; only a found table is remembered.
+func (l *Ledger) tableLayout(ctx context.Context, q querier) (*layout, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.layout != nil {
+		return l.layout, nil
+	}
+	y, err := l.probe(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if m := y.missing(neededToRead); len(m) > 0 {
+		return nil, fmt.Errorf("ledger table %s: %w: no column for %s", l.cfg.Table, ErrSchema, strings.Join(m, ", "))
+	}
+	l.layout = y
+	return y, nil
+}
+
+// probe reads which columns the two tables have.
+func (l *Ledger) probe(ctx context.Context, q querier) (*layout, error) {
+	y := &layout{}
+	own, err := l.columnsOf(ctx, q, l.cfg.Table)
+	if err != nil {
+		return nil, err
+	}
+	if len(own) == 0 {
+		return nil, fmt.Errorf("ledger table %s: %w: it does not exist", l.cfg.Table, ErrSchema)
+	}
+	for _, name := range append(slices.Clone(rowColumns), renderingColumns...) {
+		if slices.Contains(own, l.cfg.column(name)) {
+			y.columns = append(y.columns, name)
+		}
+	}
+	h, err := l.columnsOf(ctx, q, l.cfg.HistoryTable)
+	if err != nil {
+		return nil, err
+	}
+	y.history = !slices.ContainsFunc(historyColumns, func(c string) bool { return !slices.Contains(h, c) })
+	return y, nil
+}
+
+// columnsOf is empty when the table does not exist.
+func (l *Ledger) columnsOf(ctx context.Context, q querier, table string) (cols []string, err error) {
+	schema, name, dotted := strings.Cut(table, ".")
+	if !dotted {
+		schema, name = l.sql.schema, table
+	}
+	query, args, err := l.sql.bind(l.sql.columns, params{"schema": schema, "table": name})
+	if err != nil {
+		return nil, err
+	}
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("ledger table %s: %w", table, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var c string
+		if err := rows.Scan(&c); err != nil {
+			return nil, fmt.Errorf("ledger table %s: %w", table, err)
+		}
+		cols = append(cols, c)
+	}
+	return cols, rows.Err()
+}
+
+func (l *Ledger) quoted(name string) string {
+	parts := strings.Split(name, ".")
+	for i, p := range parts {
+		parts[i] = l.sql.quote(p)
+	}
+	return strings.Join(parts, ".")
+}
+
+// col is the quoted column of alias d for one of this package's names.
+func (l *Ledger) col(name string) string { return "d." + l.sql.quote(l.cfg.column(name)) }
