@@ -87,6 +87,8 @@ type Capabilities struct {
 	// KeyLife is how long the provider honours our job key as an idempotency
 	// key; 0: it does not.
 	KeyLife time.Duration
+	// KeyMaxBytes is the longest key it honours; 0: no limit known.
+	KeyMaxBytes int
 	// Binds reports that records carry our job key.
 	Binds bool
 	// Delay is how late a record may become visible; negative: not documented.
