@@ -111,6 +111,9 @@ var badFiles = []struct {
 		`4:42: providers.m.idempotency.life must not be empty or zero`,
 		`4:53: providers.m.idempotency.scope: "region" is not one of account`,
 		`4:72: providers.m.idempotency.max_bytes must be a whole number, not text`}},
+	{"credential's header", "providers:\n  m: {base_url: http://h, credential_header: \"a b\"}\n", []string{
+		`2:27: providers.m has a credential_header and no credential`,
+		`2:46: providers.m.credential_header is not the name of a header`}},
 	{"policy without a file", "policies: {own: {}}\n", []string{
 		`1:12: policies.own needs file`}},
 	{"shared store", "store: {dsn: env:STORE}\n", []string{

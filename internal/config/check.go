@@ -126,6 +126,12 @@ func (k *checker) provider(path string, p Provider) {
 	if p.Idempotency != nil && p.Idempotency.Header != "" && !isHeader(p.Idempotency.Header) {
 		k.reject(path+".idempotency.header", path+".idempotency.header is not the name of a header")
 	}
+	if p.CredentialHeader != "" && !isHeader(p.CredentialHeader) {
+		k.reject(path+".credential_header", path+".credential_header is not the name of a header")
+	}
+	if p.CredentialHeader != "" && !k.given(path+".credential") {
+		k.rejectKey(path+".credential_header", path+" has a credential_header and no credential")
+	}
 	if p.Lookup == nil {
 		if len(p.Proves) > 0 {
 			k.rejectKey(path+".proves", path+" has no lookup, so it proves nothing: add lookup or remove proves")

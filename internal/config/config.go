@@ -105,6 +105,17 @@ const (
 	ByText    VersionOrder = "text" // by bytes
 )
 
+// TimeFormat is how a ledger's table holds times.
+type TimeFormat string
+
+// TextTime is RFC 3339 or what SQLite's datetime() writes; the others count from
+// 1970-01-01T00:00:00Z.
+const (
+	TextTime    TimeFormat = "text"
+	UnixMilli   TimeFormat = "unix_ms"
+	UnixSeconds TimeFormat = "unix"
+)
+
 // Ledger is the application's own record of its jobs. Exactly one of Path and
 // DSN is set.
 type Ledger struct {
@@ -113,9 +124,11 @@ type Ledger struct {
 	DSN          Secret            `yaml:"dsn"`
 	Mode         LedgerMode        `yaml:"mode" enum:"read,write"`
 	RowWritten   ledger.RowWritten `yaml:"row_written" enum:"enqueue,claim"`
-	Retention    time.Duration     `yaml:"retention"` // 0: rows are kept for ever
-	Table        string            `yaml:"table"`     // empty: the shipped schema's
-	Columns      map[string]string `yaml:"columns"`   // the ledger's word for a column → the table's
+	Retention    time.Duration     `yaml:"retention"`     // 0: rows are kept for ever
+	Table        string            `yaml:"table"`         // empty: the shipped schema's
+	HistoryTable string            `yaml:"history_table"` // empty: Table with _history
+	Columns      map[string]string `yaml:"columns"`       // the ledger's word for a column → the table's
+	TimeFormat   TimeFormat        `yaml:"time_format" enum:"text,unix_ms,unix"`
 	VersionOrder VersionOrder      `yaml:"version_order" enum:"integer,time,text"`
 	Statements   map[string]string `yaml:"statements"` // operation → SQL with named parameters
 }
@@ -130,8 +143,13 @@ const HTTP ProviderKind = "http"
 type Provider struct {
 	Kind    ProviderKind `yaml:"kind" enum:"http" later:"stripe,resend,postmark,mailgun,twilio,sendgrid,ses"`
 	BaseURL string       `yaml:"base_url" required:"true"`
-	// Credential is sent as a bearer token; unset: none is sent.
-	Credential  Secret           `yaml:"credential"`
+	// Credential is sent as a bearer token, or as it is in CredentialHeader
+	// where that is named; unset: none is sent.
+	Credential       Secret `yaml:"credential"`
+	CredentialHeader string `yaml:"credential_header"`
+	// Region and Account are what the endpoint answers for; empty: any.
+	Region      string           `yaml:"region"`
+	Account     string           `yaml:"account"`
 	Idempotency *Idempotency     `yaml:"idempotency"` // nil: it honours no key of ours
 	Lookup      *Lookup          `yaml:"lookup"`      // nil: it cannot be asked
 	Requests    Rate             `yaml:"requests"`    // the budget for look-ups
@@ -153,9 +171,10 @@ type Idempotency struct {
 	Scope    Scope         `yaml:"scope" enum:"account"`
 }
 
-// Lookup is how one request is asked for. Found, NotFound and Accepted are CEL
-// over status, body and (Accepted) item; whoever builds the provider compiles
-// them, and reports what is wrong with Config.Errorf.
+// Lookup is how one request is asked for. Found, NotFound and Items are CEL over
+// status, headers and body; Accepted, Bind and RequestID over item as well.
+// Whoever builds the provider compiles them, and reports what is wrong with
+// Config.Errorf.
 type Lookup struct {
 	Path     string `yaml:"path" required:"true"` // appended to BaseURL, with {placeholders}
 	Found    string `yaml:"found" required:"true"`
@@ -164,6 +183,11 @@ type Lookup struct {
 	// Items is CEL over body for the list of records; empty: body.items where
 	// there is such a field, else the body as one record.
 	Items string `yaml:"items"`
+	// Bind is the job key that a record carries; empty: a record is bound by the
+	// question that found it.
+	Bind string `yaml:"bind"`
+	// RequestID is a record's own name; empty: its id, message_id or sid.
+	RequestID string `yaml:"request_id"`
 	// Delay is how late a record may become visible; nil: not documented, so a
 	// no stays provisional.
 	Delay    *time.Duration `yaml:"delay"`
@@ -173,8 +197,9 @@ type Lookup struct {
 
 // Page says how a long answer is paged.
 type Page struct {
-	Cursor string `yaml:"cursor" required:"true"` // the field of the answer, and the query parameter
-	Limit  int    `yaml:"limit"`                  // rows in one page; a page with so many may be cut
+	Cursor string `yaml:"cursor" required:"true"` // the field of the answer with the next page's cursor
+	Param  string `yaml:"param"`                  // the query parameter it goes in; empty: as Cursor
+	Limit  int    `yaml:"limit" required:"true"`  // rows in one page; a page with so many may be cut
 }
 
 // Policy names a policy file.
@@ -222,8 +247,8 @@ type Approval struct {
 
 // Audit is how the audit log names customers.
 type Audit struct {
-	// CustomerKey is the key of the HMAC that stands for a customer; unset: the
-	// store's own random key.
+	// CustomerKey is the key of the HMAC that stands for a customer; unset: this
+	// machine's own random key for the store (audit.Remembered).
 	CustomerKey Secret `yaml:"customer_key"`
 }
 

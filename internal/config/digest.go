@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,17 +14,17 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// settingsFormat names the hashed form; it changes when the meaning of a
-// setting does.
+// settingsFormat names the hashed form; it changes when the meaning or the
+// default of a setting does.
 const settingsFormat = "redrivectl/settings/v1"
 
 // deciding is what decides what a run may do for one queue.
 type deciding struct {
 	Format    string    `yaml:"format"`
 	Name      string    `yaml:"name"`
-	Queue     Queue     `yaml:"queue"`
-	Ledger    *Ledger   `yaml:"ledger"`
-	Provider  *Provider `yaml:"provider"`
+	Queue     Queue     `yaml:"queue" at:"queues.*"`
+	Ledger    *Ledger   `yaml:"ledger" at:"ledgers.*"`
+	Provider  *Provider `yaml:"provider" at:"providers.*"`
 	Reconcile Reconcile `yaml:"reconcile"`
 	Approval  Approval  `yaml:"approval"`
 }
@@ -49,15 +50,15 @@ func (c *Config) deciding(queue string) (deciding, error) {
 // its own. It is the SHA-256 of the RFC 8785 form of the settings with defaults
 // applied, so reformatting, comments, key order and a default written out do
 // not change it. Secrets enter by reference. A path inside the file's folder
-// enters relative to it, so that colleagues with the same file agree. A zero
-// value is left out, so that a key which a later version adds does not change
-// the digest of a file without it.
+// enters relative to it, so that colleagues with the same file agree. What is at
+// its default is left out, so that a key which a later version adds does not
+// change the digest of a file without it.
 func (c *Config) SettingsSHA256(queue string) (string, error) {
 	s, err := c.deciding(queue)
 	if err != nil {
 		return "", fmt.Errorf("hash settings: %w", err)
 	}
-	plain, err := json.Marshal(c.hashed(reflect.ValueOf(s), ""))
+	plain, err := json.Marshal(c.hashed(reflect.ValueOf(s), "", ""))
 	if err != nil {
 		return "", fmt.Errorf("hash settings of %s: %w", queue, err)
 	}
@@ -71,7 +72,7 @@ func (c *Config) SettingsSHA256(queue string) (string, error) {
 
 // hashed is v as JSON values that hash alike everywhere: no number that a
 // double could not hold.
-func (c *Config) hashed(v reflect.Value, tag reflect.StructTag) any {
+func (c *Config) hashed(v reflect.Value, tag reflect.StructTag, pattern string) any {
 	switch x := v.Interface().(type) {
 	case time.Duration:
 		return FormatDuration(x)
@@ -82,13 +83,13 @@ func (c *Config) hashed(v reflect.Value, tag reflect.StructTag) any {
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		return c.hashed(v.Elem(), tag)
+		return c.hashed(v.Elem(), tag, pattern)
 	case reflect.Struct:
-		return c.hashedFields(v)
+		return c.hashedFields(v, pattern)
 	case reflect.Slice:
 		out := make([]any, v.Len())
 		for i := range out {
-			out[i] = c.hashed(v.Index(i), tag)
+			out[i] = c.hashed(v.Index(i), tag, pattern)
 		}
 		return out
 	case reflect.String:
@@ -99,12 +100,18 @@ func (c *Config) hashed(v reflect.Value, tag reflect.StructTag) any {
 	return v.Interface()
 }
 
-func (c *Config) hashedFields(v reflect.Value) map[string]any {
+// hashedFields leaves out what is at its default, as listed under pattern.
+func (c *Config) hashedFields(v reflect.Value, pattern string) map[string]any {
+	fresh := reflect.New(v.Type())
+	defaults(fresh.Interface(), pattern)
 	out := map[string]any{}
 	for i, name := range fieldNames(v.Type()) {
-		if f := v.Field(i); name != "" && !f.IsZero() {
-			out[name] = c.hashed(f, v.Type().Field(i).Tag)
+		f, tag := v.Field(i), v.Type().Field(i).Tag
+		if name == "" || reflect.DeepEqual(f.Interface(), fresh.Elem().Field(i).Interface()) {
+			continue
 		}
+		under := cmp.Or(tag.Get("at"), place{path: pattern, pattern: pattern}.child(name, name, Position{}).pattern)
+		out[name] = c.hashed(f, tag, under)
 	}
 	return out
 }

@@ -70,7 +70,7 @@ func TestLoadDemo(t *testing.T) {
 		}},
 		Ledgers: map[string]Ledger{"app": {
 			Kind: SQLite, Path: filepath.Join(dir, "ledger.db"), Mode: Write,
-			RowWritten: ledger.AtEnqueue, VersionOrder: ByInteger,
+			RowWritten: ledger.AtEnqueue, TimeFormat: TextTime, VersionOrder: ByInteger,
 		}},
 		Providers: map[string]Provider{"mail": {
 			Kind: HTTP, BaseURL: "http://127.0.0.1:8025",
@@ -119,8 +119,8 @@ func TestLoadReference(t *testing.T) {
 		Ledgers: map[string]Ledger{"app": {
 			Kind: SQLite, DSN: Secret{kind: "file", name: "secrets/ledger-dsn", dir: dir}, Mode: Write,
 			RowWritten: ledger.AtEnqueue, Retention: 90 * day, Table: "deliveries",
-			Columns:      map[string]string{"job_key": "delivery_key", "state": "status", "send_before": "send_before"},
-			VersionOrder: ByInteger,
+			Columns:    map[string]string{"job_key": "delivery_key", "state": "status", "send_before": "send_before"},
+			TimeFormat: TextTime, VersionOrder: ByInteger,
 		}},
 		Providers: map[string]Provider{"mail": {
 			Kind: HTTP, BaseURL: "https://mail.example.com",

@@ -68,7 +68,7 @@ func TestSchemaTakesTheSamples(t *testing.T) {
 var onlyLoad = []string{
 	"syntax", "key twice", "two documents", "anchor, alias, merge, tag", "names that do not exist",
 	"effects beside a provider", "one queue twice", "home", "ledger without a place", "provider's URL",
-	"proves without a look-up", "look-up that proves more than it can", "shared store",
+	"proves without a look-up", "credential's header", "look-up that proves more than it can", "shared store",
 }
 
 func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
@@ -135,11 +135,13 @@ func TestInitTextUncommented(t *testing.T) {
 	got := mustLoad(t, uncommented(initLocal))
 	want := mustLoad(t, `
 queues: {jobs: {dead_letter: jobs-dlq, source: jobs, consumer: mailer, region: eu-west-1, ledger: app, provider: mail}}
-ledgers: {app: {path: ledger.db, table: deliveries, columns: {job_key: delivery_key, state: status}}}
+ledgers: {app: {path: ledger.db, table: deliveries, history_table: deliveries_history, columns: {job_key: delivery_key, state: status}}}
 providers:
   mail:
     base_url: https://mail.example.com
     credential: env:MAIL_TOKEN
+    region: eu-west-1
+    account: main
     idempotency: {header: Idempotency-Key, life: 22h}
     lookup:
       path: /messages?op_id={job_key}
@@ -147,9 +149,11 @@ providers:
       not_found: 'status == 200 && size(body.items) == 0'
       accepted: 'item.status != "rejected"'
       items: body.items
+      bind: item.metadata.op_id
+      request_id: item.id
       delay: 15m
       look_back: 30d
-      page: {cursor: next}
+      page: {cursor: next, param: cursor, limit: 100}
     proves: [accepted, not_accepted]
 policies: {default: {file: policy.yaml}}
 store: {path: store.db}
