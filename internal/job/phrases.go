@@ -22,7 +22,7 @@ rate limit exceeded|rate limiting|quota exceeded|resource exhausted|slow down|sl
 over quota|requests exceeded|too many concurrent|over limit|rate exceed`,
 	SignalRefused: `connection refused|econnrefused|no such host|enotfound|eai again|name or service not known|getaddrinfo|could not resolve host|couldn resolve host|name resolution|unknown host|unknownhost|
 ehostunreach|enetunreach|host unreachable|network unreachable|network is unreachable|no route to host|host is unreachable|nodename nor servname|connect timeout|connecttimeout|connection timeout exception|open timeout|opentimeout|
-refused the connection|actively refused it|refused connection|dns error|dns failure|name not resolved|connection could not be established|failed to establish a new connection|target unavailable|host not found`,
+actively refused it|dns error|dns failure|name not resolved|connection could not be established|failed to establish a new connection|target unavailable|host not found`,
 	SignalTimeout: `timeout|timeouts|time out|timed out|timedout|etimedout|esockettimedout|econnaborted|deadline exceeded|deadlineexceeded|deadline has elapsed|execution expired|request timeout|read timeout|socket timeout|
 gateway timeout|i/o timeout|i o timeout|operation timed out|task timed out|task canceled|operation canceled exception|operation cancelled|context canceled|request aborted|aborted request|lock wait`,
 	SignalReset: `connection reset|econnreset|reset by peer|broken pipe|epipe|socket hang up|unexpected eof|eof|eoferror|unexpected end of stream|connection closed|connection aborted|connection lost|connection failure|connection terminated|

@@ -61,16 +61,18 @@ func mail(ws []word) bool {
 var (
 	statusWords  = setOf(`http|https|status|statuscode|httpstatus|httpcode|http1|http2`)
 	codeOwners   = setOf(`status|error|http|response|return|failure|result|reply|errors`)
-	verbs        = setOf(`answered|returned|responded|response|replied|got|received|with|gave|returns|answers|says|said|error|failed|naming|a|an|was|is|of|by`)
+	verbs        = setOf(`answered|returned|responded|response|replied|got|received|gave|returns|answers|says|said|error`)
+	failing      = setOf(`failed|fails|rejected|refused|ended|declined|errored|failure`)
 	prepositions = setOf(`from|for|on|by|after|error|errors|response|status|while|when|in|at|because|to|and|then|during|but|or|via`)
-	reasonWords  = setOf(`bad|unauthorized|payment|forbidden|not|method|request|conflict|gone|too|unprocessable|internal|service|gateway|unsupported|http|precondition|length|proxy|locked`)
+	// reasonPhrases follow a status in RFC 9110's words.
+	reasonPhrases = strings.Split("bad request|unauthorized|payment required|forbidden|not found|method not allowed|not acceptable|request time|conflict|gone|too many|content too large|payload too large|request entity too large|unsupported media|unprocessable|internal server error|not implemented|bad gateway|service unavailable|service temporarily|gateway time", "|")
 )
 
 // isStatus reports whether the three-digit number at i is said to be a status:
 // "status 503", "HTTP 503", "error code: 503", "answered 500", "503 Service
 // Unavailable". A number of orders, rows or a sku is not.
 func isStatus(text string, ws []word, i int) bool {
-	if i+1 < len(ws) && ws[i+1].start-ws[i].end == 1 && reasonWords[ws[i+1].text] && text[ws[i].end] == ' ' && text[ws[i+1].start] < 'a' {
+	if hasReasonPhrase(text[ws[i].end:]) {
 		return true
 	}
 	if i == 0 {
@@ -82,7 +84,7 @@ func isStatus(text string, ws []word, i int) bool {
 		return true
 	case before == "code" || before == "codes":
 		return i == 1 || codeOwners[ws[i-2].text]
-	case verbs[before]:
+	case before == "with" && i > 1 && (verbs[ws[i-2].text] || failing[ws[i-2].text]), verbs[before]:
 		return endsClause(text, ws, i)
 	}
 	return before == "1" && i > 1 && ws[i-2].text == "http"
@@ -107,7 +109,19 @@ func endsClause(text string, ws []word, i int) bool {
 	if rest == "" || strings.IndexByte(".,;:)]}\n\"'-(", rest[0]) >= 0 {
 		return true
 	}
-	return i+1 < len(ws) && (prepositions[ws[i+1].text] || reasonWords[ws[i+1].text])
+	return i+1 < len(ws) && prepositions[ws[i+1].text]
+}
+
+// hasReasonPhrase reports whether a text goes on with the words that belong to a
+// status.
+func hasReasonPhrase(rest string) bool {
+	rest = strings.TrimLeft(rest, " :-(")
+	for _, p := range reasonPhrases {
+		if hasPrefixFold(rest, p) {
+			return true
+		}
+	}
+	return false
 }
 
 // exceptionLine matches "Type: message", qualified or by its ending.

@@ -1,0 +1,144 @@
+package classify
+
+import (
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/job"
+)
+
+// Names that take the place of a rule's where no rule of the file decided.
+const (
+	NoRule     = "none"
+	MaxAgeRule = "max_age"       // older than the class's, the policy's or the queue's maximum age
+	BrokerRule = "broker_expiry" // past the broker's own expiry
+	// ErrorPrefix precedes the name of a rule that could not be evaluated. The
+	// job is then unknown, whatever later rules say.
+	ErrorPrefix = "error:"
+)
+
+// RetryPolicy is the retry policy of the queue's workers: the delay before attempt
+// n+1 is min(Cap, Base·2^(n−1)), drawn evenly from 0 up to it with FullJitter.
+type RetryPolicy struct {
+	Base       time.Duration
+	Cap        time.Duration
+	Budget     int // attempts in all
+	FullJitter bool
+	Deadline   time.Duration // from the first attempt; 0: none
+}
+
+// Limits are the bounds that a policy sets on redrives.
+type Limits struct {
+	SelfMax    int // redrives per queue in 24 hours that need no approver
+	RedriveCap int // redrives of one job that need no approver
+}
+
+// Policy is a policy file, checked and compiled. It is not changed after Load
+// and may be used by several goroutines.
+type Policy struct {
+	name    string
+	sha256  string
+	classes map[Class]class
+	rules   []rule
+	maxAge  time.Duration
+	// queueMaxAge is the configured maximum age of the queue, see WithMaxAge.
+	queueMaxAge time.Duration
+
+	// Retry and Limits are as the file gives them, else the defaults.
+	Retry  RetryPolicy
+	Limits Limits
+}
+
+func newPolicy(f file) *Policy {
+	p := &Policy{
+		classes: map[Class]class{
+			Unknown: {Effect: EffectUnknown, Disposition: Hold},
+			Stale:   {Effect: EffectNone, Disposition: Discard},
+			Expired: {Effect: EffectNone, Disposition: Discard},
+		},
+		maxAge: time.Duration(f.MaxAge),
+		Retry:  RetryPolicy{Base: 30 * time.Second, Cap: 15 * time.Minute, Budget: 6, FullJitter: true, Deadline: 24 * time.Hour},
+		Limits: Limits{SelfMax: DefaultSelfMax, RedriveCap: DefaultRedriveCap},
+	}
+	for name, c := range f.Classes {
+		p.classes[name] = c
+	}
+	if r := f.Retry; r != nil {
+		p.Retry = RetryPolicy{time.Duration(r.Base), time.Duration(r.Cap), r.Budget, r.FullJitter, time.Duration(r.Deadline)}
+	}
+	if f.SelfMax != nil {
+		p.Limits.SelfMax = *f.SelfMax
+	}
+	if f.RedriveCap != nil {
+		p.Limits.RedriveCap = *f.RedriveCap
+	}
+	return p
+}
+
+// Name is the name of the file as Load was given it.
+func (p *Policy) Name() string { return p.name }
+
+// SHA256 is the lower-case hex digest of the file's bytes.
+func (p *Policy) SHA256() string { return p.sha256 }
+
+// Has reports whether the policy defines a class.
+func (p *Policy) Has(c Class) bool { _, ok := p.classes[c]; return ok }
+
+// WithMaxAge is the policy for a queue with a maximum age of its own; of several
+// maximum ages the shortest holds. 0 changes nothing.
+func (p *Policy) WithMaxAge(d time.Duration) *Policy {
+	q := *p
+	q.queueMaxAge = shortest(p.queueMaxAge, d)
+	return &q
+}
+
+// Classify says which class a job belongs to. It is pure. A job past its
+// maximum age, or past the broker's expiry, is expired whatever stopped it; the
+// effect stays the worse of both classes, because being late proves nothing
+// about what was sent.
+func (p *Policy) Classify(j job.Job, now time.Time) Result {
+	class, name := p.match(newFacts(&j, now))
+	r := p.Of(class, name)
+	late := p.late(j, r, now)
+	if late == "" || class == Expired {
+		return r
+	}
+	e := p.Of(Expired, late)
+	e.Effect = e.Effect.Worse(r.Effect)
+	return e
+}
+
+// late names the rule by which a job is too old, or is empty.
+func (p *Policy) late(j job.Job, r Result, now time.Time) string {
+	if at := j.Message.ExpiresAt; !at.IsZero() && !at.After(now) {
+		return BrokerRule
+	}
+	if sent := j.Message.SentAt; r.MaxAge > 0 && !sent.IsZero() && now.Sub(sent) > r.MaxAge {
+		return MaxAgeRule
+	}
+	return ""
+}
+
+// Of is the result for a class that something else than a rule decided, such as
+// stale, which the ledger knows. A class that the policy does not define is
+// unknown.
+func (p *Policy) Of(c Class, rule string) Result {
+	def, ok := p.classes[c]
+	if !ok {
+		c, def = Unknown, p.classes[Unknown]
+	}
+	return Result{
+		Class: c, Rule: rule, Effect: def.Effect, Disposition: def.Disposition, Owner: def.Owner, Runbook: def.Runbook,
+		MaxAge: shortest(time.Duration(def.MaxAge), p.maxAge, p.queueMaxAge), Evidence: def.Evidence,
+	}
+}
+
+// shortest is the shortest duration that is not 0, or 0.
+func shortest(ds ...time.Duration) time.Duration {
+	var s time.Duration
+	for _, d := range ds {
+		if d > 0 && (s == 0 || d < s) {
+			s = d
+		}
+	}
+	return s
+}
