@@ -84,7 +84,7 @@ func TestCleanJSON(t *testing.T) {
 	}
 }
 
-func TestCSVCell(t *testing.T) {
+func TestCleanCSV(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"":                      "",
@@ -99,8 +99,8 @@ func TestCSVCell(t *testing.T) {
 		"\r=1":                  `\r=1`,
 		"a\u202eb":              `a\u202eb`,
 	} {
-		if got := CSVCell(in); got != want {
-			t.Errorf("CSVCell(%q) = %q, want %q", in, got, want)
+		if got := CleanCSV(in); got != want {
+			t.Errorf("CleanCSV(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
@@ -130,8 +130,8 @@ func FuzzClean(f *testing.F) {
 		if Width(Cut(got, 10)) > 10 {
 			t.Errorf("Cut(%q, 10) is wider: %q", got, Cut(got, 10))
 		}
-		if cell := CSVCell(s); CSVCell(cell) != cell || strings.IndexFunc(cell, forbidden) >= 0 {
-			t.Errorf("CSVCell(%q) = %q", s, cell)
+		if cell := CleanCSV(s); CleanCSV(cell) != cell || strings.IndexFunc(cell, forbidden) >= 0 {
+			t.Errorf("CleanCSV(%q) = %q", s, cell)
 		}
 	})
 }

@@ -40,11 +40,11 @@ func appendJSONEscape(out []byte, r rune) []byte {
 	return fmt.Appendf(out, `\u%04x`, r)
 }
 
-// CSVCell makes a text harmless in a CSV cell: it is cleaned like a table's
+// CleanCSV makes a text harmless in a CSV cell: it is cleaned like a table's
 // cell, and one that a spreadsheet would run as a formula (it begins with
 // = + - @, or their full-width forms) gets an apostrophe in front. A plain
 // number keeps its sign. Quoting is the CSV writer's.
-func CSVCell(s string) string {
+func CleanCSV(s string) string {
 	s = Clean(s)
 	if s == "" || !strings.ContainsRune("=+-@＝＋－＠", firstRune(s)) {
 		return s

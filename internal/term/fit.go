@@ -12,17 +12,17 @@ const (
 
 // fit gives each column a width such that the table fits; ok is false if there
 // are too many columns for that. What is too wide is taken from the widest
-// column first, as long as it is not one of Keep.
-func fit(headers []string, cells [][]string, o Options) (limits []int, ok bool) {
-	limits = naturalWidths(headers, cells)
+// column first, as long as it is not one of Layout.Keep.
+func (d drawing) fit() (limits []int, ok bool) {
+	limits = naturalWidths(d.headers, d.cells)
 	least := make([]int, len(limits))
 	excess := len(columnGap) * (len(limits) - 1)
 	for j, n := range limits {
 		excess += n
-		least[j] = min(n, max(leastColumn, min(Width(headers[j]), 2*leastColumn)))
+		least[j] = min(n, max(leastColumn, min(Width(d.headers[j]), 2*leastColumn)))
 	}
-	excess -= o.Width - len(columnGap) // the last column is padded too
-	excess = shrink(limits, least, excess, func(j int) bool { return !slices.Contains(o.Keep, j) })
+	excess -= d.terminal.Width - len(columnGap) // the last column is padded too
+	excess = shrink(limits, least, excess, func(j int) bool { return !slices.Contains(d.layout.Keep, j) })
 	excess = shrink(limits, least, excess, func(int) bool { return true })
 	return limits, excess <= 0
 }
@@ -69,7 +69,7 @@ func shrink(limits, least []int, excess int, may func(int) bool) int {
 }
 
 // maxWrapLines bounds one cell's height; a longer text is cut.
-const maxWrapLines = 8
+const maxWrapLines = 4
 
 // wrap breaks a text into lines of at most width columns, at spaces where
 // there are any.

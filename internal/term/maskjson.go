@@ -27,7 +27,7 @@ func layOutJSON(encoded []byte, indent string, mask bool) ([]byte, error) {
 	if err := p.value(0, false); err != nil {
 		return nil, fmt.Errorf("read JSON: %w", err)
 	}
-	if _, err := p.in.Token(); err != io.EOF { //nolint:errorlint // Token returns io.EOF itself, unwrapped.
+	if _, err := p.in.Token(); err != io.EOF {
 		return nil, fmt.Errorf("read JSON: more than one value")
 	}
 	return CleanJSON(p.out.Bytes()), nil

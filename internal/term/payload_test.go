@@ -17,31 +17,38 @@ func TestPayload(t *testing.T) {
 	}{
 		"empty": {"", PayloadOptions{}, Rendering{Form: FormEmpty}},
 		"JSON": {
-			`{"b":1.50,"a":"x\u001b","password":"p"}`, PayloadOptions{},
+			`{"b":1.50,"a":"x\u001b","password":"p"}`,
+			PayloadOptions{},
 			Rendering{Form: FormJSON, Text: "{\n  \"b\": 1.50,\n  \"a\": \"x\\u001b\",\n  \"password\": \"***\"\n}", Bytes: 39, Masked: true},
 		},
 		"JSON, revealed": {
-			`{"password":"p"}`, PayloadOptions{Reveal: true},
+			`{"password":"p"}`,
+			PayloadOptions{Reveal: true},
 			Rendering{Form: FormJSON, Text: "{\n  \"password\": \"p\"\n}", Bytes: 16},
 		},
 		"text": {
-			"a\r\nb\x1b[2J\u202e", PayloadOptions{},
+			"a\r\nb\x1b[2J\u202e",
+			PayloadOptions{},
 			Rendering{Form: FormText, Text: "a\nb\\x1b[2J\\u202e", Bytes: 11},
 		},
 		"text with a secret": {
-			"token=abc", PayloadOptions{},
+			"token=abc",
+			PayloadOptions{},
 			Rendering{Form: FormText, Text: "token=***", Bytes: 9, Masked: true},
 		},
 		"not UTF-8": {
-			"\xff\x00\x1b", PayloadOptions{},
+			"\xff\x00\x1b",
+			PayloadOptions{},
 			Rendering{Form: FormHex, Text: "ff001b", Bytes: 3},
 		},
 		"cut at a character": {
-			"aéé", PayloadOptions{Max: 4},
+			"aéé",
+			PayloadOptions{Max: 4},
 			Rendering{Form: FormText, Text: "aé", Bytes: 5, Cut: true},
 		},
 		"nested too deep": {
-			strings.Repeat("[", maxJSONDepth+1) + strings.Repeat("]", maxJSONDepth+1), PayloadOptions{Max: 3},
+			strings.Repeat("[", maxJSONDepth+1) + strings.Repeat("]", maxJSONDepth+1),
+			PayloadOptions{Max: 3},
 			Rendering{Form: FormText, Text: "[[[", Bytes: 2*maxJSONDepth + 2, Cut: true},
 		},
 	} {

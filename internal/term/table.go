@@ -13,13 +13,11 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// Options say for whom a table is drawn.
-type Options struct {
-	TTY   bool
-	Width int // columns of the terminal; 0 means DefaultWidth
-	Color bool
-	// Wrap names the columns, from 0, that are wrapped where they do not fit.
-	// Others are cut, those of Keep last.
+// Layout says which columns matter how much where a table does not fit. The zero
+// Layout wraps the last column and cuts the others, the widest first.
+type Layout struct {
+	// Wrap names the columns, from 0, that are wrapped instead of cut; nil means
+	// the last one.
 	Wrap []int
 	// Keep names the columns that are made narrower only when nothing else is
 	// left, such as those with an identifier that is to be typed again.
@@ -28,9 +26,9 @@ type Options struct {
 	Style func(row, column int) Style
 }
 
-// OptionsFor are the options that a terminal asks for.
-func (t Terminal) OptionsFor() Options {
-	return Options{TTY: t.IsTTY, Width: t.Width, Color: t.Color}
+// Table writes rows in the zero Layout.
+func Table(w io.Writer, headers []string, rows [][]string, t Terminal) error {
+	return Layout{}.Table(w, headers, rows, t)
 }
 
 // Table writes rows for a reader or for a program. On a terminal it is a table
@@ -39,7 +37,7 @@ func (t Terminal) OptionsFor() Options {
 // becomes a block of "name: value" lines. In a pipe it is one line a row, whole
 // cells apart by TAB, without a header. Every cell is cleaned here. A row may be
 // shorter than the header, never longer.
-func Table(w io.Writer, headers []string, rows [][]string, o Options) error {
+func (l Layout) Table(w io.Writer, headers []string, rows [][]string, t Terminal) error {
 	cells := make([][]string, 0, len(rows))
 	for i, row := range rows {
 		if len(row) > len(headers) {
@@ -52,73 +50,85 @@ func Table(w io.Writer, headers []string, rows [][]string, o Options) error {
 		cells = append(cells, line)
 	}
 	switch {
-	case !o.TTY:
+	case !t.IsTTY:
 		return plainRows(w, cells)
 	case len(headers) == 0 || len(rows) == 0:
 		return nil
 	}
-	if o.Width <= 0 {
-		o.Width = DefaultWidth
+	if t.Width <= 0 {
+		t.Width = DefaultWidth
 	}
-	limits, ok := fit(headers, cells, o)
+	if l.Wrap == nil {
+		l.Wrap = []int{len(headers) - 1}
+	}
+	d := drawing{layout: l, terminal: t, headers: headers, cells: cells}
+	limits, ok := d.fit()
 	if !ok {
-		return blocks(w, headers, cells, o)
+		return d.blocks(w)
 	}
-	return draw(w, headers, cells, limits, o)
+	return d.columns(w, limits)
+}
+
+// drawing is one table on a terminal, its cells clean.
+type drawing struct {
+	layout   Layout
+	terminal Terminal
+	headers  []string
+	cells    [][]string
 }
 
 func plainRows(w io.Writer, cells [][]string) error {
 	b := bufio.NewWriter(w)
 	for _, row := range cells {
-		fmt.Fprintln(b, strings.Join(row, "\t")) //nolint:errcheck // bufio keeps the first error for Flush.
+		fmt.Fprintln(b, strings.Join(row, "\t"))
 	}
 	return b.Flush()
 }
 
 // blocks writes each row as lines of its own.
-func blocks(w io.Writer, headers []string, cells [][]string, o Options) error {
+func (d drawing) blocks(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	label := 0
-	for _, h := range headers {
+	for _, h := range d.headers {
 		label = max(label, Width(h))
 	}
-	for i, row := range cells {
+	for i, row := range d.cells {
 		if i > 0 {
-			fmt.Fprintln(b) //nolint:errcheck // bufio keeps the first error for Flush.
+			fmt.Fprintln(b)
 		}
 		for j, cell := range row {
-			name := Cut(widths.FillRight(headers[j], label), o.Width/2)
-			cell = Cut(cell, o.Width-Width(name)-len(columnGap))
+			name := Cut(widths.FillRight(d.headers[j], label), d.terminal.Width/2)
+			cell = Cut(cell, d.terminal.Width-Width(name)-len(columnGap))
 			if cell == "" {
 				name = strings.TrimRight(name, " ")
 			} else {
 				name += columnGap
 			}
-			fmt.Fprintln(b, Paint(o.Color, Faint, name)+paintCell(o, i, j, cell)) //nolint:errcheck // bufio keeps the first error for Flush.
+			fmt.Fprintln(b, Paint(d.terminal.Color, Faint, name)+d.paint(i, j, cell))
 		}
 	}
 	return b.Flush()
 }
 
-// draw hands cells that fit to tablewriter. It is kept from changing them: no
+// columns hands cells that fit to tablewriter. It is kept from changing them: no
 // automatic format, wrapping or trimming.
-func draw(w io.Writer, headers []string, cells [][]string, limits []int, o Options) error {
-	align := alignments(cells, len(headers))
+func (d drawing) columns(w io.Writer, limits []int) error {
+	align := alignments(d.cells, len(d.headers))
 	var out bytes.Buffer
 	table := tablewriter.NewTable(&out,
 		tablewriter.WithConfig(plainConfig(align)),
 		tablewriter.WithEastAsian(tw.Off),
 		tablewriter.WithRenderer(renderer.NewBlueprint(borderless())),
 	)
-	names := make([]string, len(headers))
-	for j, h := range headers {
-		names[j] = Paint(o.Color, Bold, Cut(h, limits[j]))
+	names := make([]string, len(d.headers))
+	for j, h := range d.headers {
+		names[j] = Paint(d.terminal.Color, Bold, Cut(h, limits[j]))
 	}
 	table.Header(names)
-	for i, row := range cells {
+	for i, row := range d.cells {
 		line := make([]string, len(row))
 		for j, cell := range row {
-			line[j] = shapeCell(o, i, j, cell, limits[j])
+			line[j] = d.shape(i, j, cell, limits[j])
 		}
 		if err := table.Append(line); err != nil {
 			return fmt.Errorf("draw table: %w", err)
@@ -134,29 +144,29 @@ func draw(w io.Writer, headers []string, cells [][]string, limits []int, o Optio
 func trimLines(w io.Writer, drawn *bytes.Buffer) error {
 	b := bufio.NewWriter(w)
 	for line := range bytes.Lines(drawn.Bytes()) {
-		b.Write(bytes.TrimRight(line, " \n")) //nolint:errcheck // bufio keeps the first error for Flush.
-		b.WriteByte('\n')                     //nolint:errcheck // bufio keeps the first error for Flush.
+		b.Write(bytes.TrimRight(line, " \n"))
+		b.WriteByte('\n')
 	}
 	return b.Flush()
 }
 
-// shapeCell wraps or cuts a cell to its column's width and paints each line.
-func shapeCell(o Options, row, column int, cell string, limit int) string {
+// shape wraps or cuts a cell to its column's width and paints each line.
+func (d drawing) shape(row, column int, cell string, limit int) string {
 	lines := []string{Cut(cell, limit)}
-	if slices.Contains(o.Wrap, column) {
+	if slices.Contains(d.layout.Wrap, column) {
 		lines = wrap(cell, limit)
 	}
 	for i, line := range lines {
-		lines[i] = paintCell(o, row, column, line)
+		lines[i] = d.paint(row, column, line)
 	}
 	return strings.Join(lines, "\n")
 }
 
-func paintCell(o Options, row, column int, s string) string {
-	if o.Style == nil {
+func (d drawing) paint(row, column int, s string) string {
+	if d.layout.Style == nil {
 		return s
 	}
-	return Paint(o.Color, o.Style(row, column), s)
+	return Paint(d.terminal.Color, d.layout.Style(row, column), s)
 }
 
 func plainConfig(align []tw.Align) tablewriter.Config {

@@ -30,7 +30,7 @@ type LookupEnv func(name string) (value string, found bool)
 func Detect(stream io.Writer, env LookupEnv, noColor bool) Terminal {
 	t := Terminal{Width: DefaultWidth}
 	if file, ok := stream.(interface{ Fd() uintptr }); ok {
-		fd := int(file.Fd()) //nolint:gosec // G115: descriptors are small integers.
+		fd := int(file.Fd())
 		t.IsTTY = xterm.IsTerminal(fd)
 		if width, _, err := xterm.GetSize(fd); err == nil && width > 0 {
 			t.Width = width

@@ -1,0 +1,95 @@
+# make test works on a machine with Go, make and git alone. make check is what a
+# change must pass, and installs the tools it needs at the versions named here.
+
+GO ?= go
+
+GOLANGCI_LINT_VERSION := v2.15.0
+GOFUMPT_VERSION       := v0.12.0
+GOVULNCHECK_VERSION   := v1.9.0
+
+# Tools live outside the checkout, one folder per version, so that a cached one
+# is the one that was asked for.
+TOOLS ?= $(or $(REDRIVECTL_TOOLS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/redrivectl-tools)
+GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
+GOFUMPT       := $(TOOLS)/gofumpt-$(GOFUMPT_VERSION)/gofumpt
+GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
+
+GENERATED := docs/commands docs/config.schema.json completions
+
+FUZZ_SECONDS       ?= 5
+FUZZ_TOTAL_SECONDS ?= 300
+
+.PHONY: help
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+.PHONY: build
+build: ## Build dist/redrivectl
+	$(GO) build -trimpath -o dist/redrivectl .
+
+.PHONY: test
+test: ## Run all tests
+	$(GO) test ./...
+
+.PHONY: test-race
+test-race: ## Run all tests with the race detector
+	$(GO) test -race ./...
+
+.PHONY: test-crash
+test-crash: ## Kill the real binary at each step boundary
+	$(GO) test -tags crashpoints -run 'Crash|Points' ./...
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for FUZZ_SECONDS, all within FUZZ_TOTAL_SECONDS
+	@GO="$(GO)" .ci/fuzz $(FUZZ_SECONDS) $(FUZZ_TOTAL_SECONDS)
+
+.PHONY: docs
+docs: ## Write the command pages, completions and the config's schema
+	$(GO) run . gen .
+
+.PHONY: docs-clean
+docs-clean: docs ## Fail if the generated files differ from what is committed
+	@test -z "$$(git status --porcelain -- $(GENERATED))" || { git status --short -- $(GENERATED); echo "generated files differ: commit what make docs wrote" >&2; exit 1; }
+
+.PHONY: format
+format: $(GOFUMPT) ## Format all Go files
+	@git ls-files -co --exclude-standard '*.go' | xargs $(GOFUMPT) -w
+
+.PHONY: format-clean
+format-clean: $(GOFUMPT) ## Fail if a Go file is not formatted
+	@files="$$(git ls-files -co --exclude-standard '*.go' | xargs $(GOFUMPT) -l)" && test -z "$$files" || { echo "not formatted: $$files" >&2; exit 1; }
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Vet and lint, in both builds
+	$(GO) vet ./...
+	$(GO) vet -tags crashpoints ./...
+	$(GOLANGCI_LINT) run ./...
+	$(GOLANGCI_LINT) run --build-tags crashpoints ./...
+
+.PHONY: tidy-clean
+tidy-clean: ## Fail if go.mod or go.sum is not tidy
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: vuln
+vuln: $(GOVULNCHECK) ## Look for known vulnerabilities, where the database is reachable
+	@.ci/vuln $(GOVULNCHECK)
+
+.PHONY: check
+check: format-clean tidy-clean lint test-race test-crash docs-clean fuzz vuln ## All that a change must pass
+
+.PHONY: tools
+tools: $(GOLANGCI_LINT) $(GOFUMPT) $(GOVULNCHECK) ## Install the tools
+
+$(GOLANGCI_LINT):
+	GOFLAGS= GOBIN=$(@D) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+
+$(GOFUMPT):
+	GOFLAGS= GOBIN=$(@D) $(GO) install mvdan.cc/gofumpt@$(GOFUMPT_VERSION)
+
+$(GOVULNCHECK):
+	GOFLAGS= GOBIN=$(@D) $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
