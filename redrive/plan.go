@@ -82,13 +82,16 @@ type Item struct {
 	Row            int               `json:"decision_row"`
 	Why            string            `json:"why"`
 	Lift           string            `json:"lift,omitempty"`
-	Subject        string            `json:"subject,omitempty"`
-	Version        string            `json:"version,omitempty"`
-	Period         string            `json:"period,omitempty"`
-	Region         string            `json:"region,omitempty"`
-	SchemaVersion  string            `json:"schema_version,omitempty"`
-	DeploymentID   string            `json:"deployment_id,omitempty"`
-	Customer       string            `json:"customer,omitempty"` // keyed HMAC
+	// Republish: this store has published the job before and nothing proves that
+	// a second send is harmless, so the duplicate risk was accepted.
+	Republish     bool   `json:"republish,omitempty"`
+	Subject       string `json:"subject,omitempty"`
+	Version       string `json:"version,omitempty"`
+	Period        string `json:"period,omitempty"`
+	Region        string `json:"region,omitempty"`
+	SchemaVersion string `json:"schema_version,omitempty"`
+	DeploymentID  string `json:"deployment_id,omitempty"`
+	Customer      string `json:"customer,omitempty"` // keyed HMAC
 	// SendBefore bounds the new attempt's claim; zero where nothing is unresolved.
 	SendBefore time.Time `json:"send_before,omitzero"`
 }
@@ -130,7 +133,18 @@ type Plan struct {
 	SettingsSHA256 string         `json:"settings_sha256"`
 	LeftOut        map[string]int `json:"left_out"`
 	Items          []Item         `json:"items"`
+	Held           []Held         `json:"held"`
 	Nonce          string         `json:"nonce"`
+}
+
+// Held is a selected job that may not be acted upon, and what would change that.
+type Held struct {
+	Copy      broker.CopyID  `json:"copy"`
+	MessageID string         `json:"message_id"`
+	JobKey    string         `json:"job_key,omitempty"`
+	Class     classify.Class `json:"class"`
+	Why       string         `json:"why"`
+	Needs     string         `json:"needs"`
 }
 
 // Approval is a statement by a person over exactly one plan.

@@ -1,0 +1,55 @@
+package redrive
+
+import (
+	"fmt"
+	"time"
+)
+
+// checkBegin stands inside the transaction that makes a run: the plan is hashed
+// again, and everything that was approved must still hold.
+func (r *Runner) checkBegin(sp StoredPlan, as []Approval) error {
+	p, err := sp.Verify()
+	if err != nil {
+		return err
+	}
+	if sp.State != PlanApproved && (sp.State != PlanWaiting || p.Tier.Needed() > 0) {
+		return fmt.Errorf("plan %s is %s: %w", sp.ID, sp.State, ErrRefused)
+	}
+	if why := r.changedSince(p); why != "" {
+		return fmt.Errorf("plan %s: %s: %w", sp.ID, why, ErrRefused)
+	}
+	if err := r.sameBounds(sp.ID, p); err != nil {
+		return err
+	}
+	return CheckApprovals(sp.ID, p, as, r.Now(), r.Solo)
+}
+
+func (r *Runner) sameBounds(id PlanID, p Plan) error {
+	now := r.Now()
+	switch {
+	case !now.Before(p.ExpiresAt):
+		return fmt.Errorf("plan %s expired at %s: %w", id, p.ExpiresAt.UTC().Format(time.RFC3339), ErrRefused)
+	case len(p.Items) == 0 || len(p.Items) > p.Max:
+		return fmt.Errorf("plan %s has %d items, its maximum is %d: %w", id, len(p.Items), p.Max, ErrRefused)
+	case p.Canary != 0:
+		return fmt.Errorf("plan %s asks for a canary of %d: %w", id, p.Canary, ErrRefused)
+	}
+	if _, err := ParseRate(p.RatePerSecond); err != nil {
+		return fmt.Errorf("plan %s: %w: %w", id, err, ErrRefused)
+	}
+	return nil
+}
+
+// changedSince names what is not as it was when the plan was made.
+func (r *Runner) changedSince(p Plan) string {
+	switch {
+	case p.Store != r.Plans.StoreID():
+		return "it was made in another store"
+	case p.PolicySHA256 != r.Current.Policy:
+		return "policy changed"
+	case p.SettingsSHA256 != r.Current.Settings:
+		return "settings changed"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,69 @@
+package redrive
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/gowebpki/jcs"
+
+	"github.com/redrivectl/redrivectl/internal/broker"
+)
+
+// PlanFormat names the only form of a plan that this version reads and writes.
+const PlanFormat = "redrivectl/plan/v1"
+
+// Canonical is the plan's RFC 8785 bytes and the ID that they hash to.
+func Canonical(p Plan) (PlanID, []byte, error) {
+	plain, err := json.Marshal(p)
+	if err != nil {
+		return "", nil, fmt.Errorf("encode plan: %w", err)
+	}
+	canonical, err := jcs.Transform(plain)
+	if err != nil {
+		return "", nil, fmt.Errorf("canonicalise plan: %w", err)
+	}
+	return idOf(canonical), canonical, nil
+}
+
+// Decode reads a plan from its canonical bytes. Unknown fields are refused:
+// a bound that this version does not know must not be ignored.
+func Decode(canonical []byte) (Plan, error) {
+	var p Plan
+	d := json.NewDecoder(bytes.NewReader(canonical))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return Plan{}, fmt.Errorf("decode plan: %w", err)
+	}
+	if p.Format != PlanFormat {
+		return Plan{}, fmt.Errorf("decode plan: format %q is not %q", p.Format, PlanFormat)
+	}
+	return p, nil
+}
+
+// Verify hashes the stored bytes again and decodes them, so that what runs is
+// what was approved. Bytes under another name are ErrChanged.
+func (s StoredPlan) Verify() (Plan, error) {
+	if got := idOf(s.Bytes); got != s.ID {
+		return Plan{}, fmt.Errorf("plan %s: stored bytes hash to %s: %w", s.ID, got, ErrChanged)
+	}
+	p, err := Decode(s.Bytes)
+	if err != nil {
+		return Plan{}, fmt.Errorf("plan %s: %w", s.ID, err)
+	}
+	return p, nil
+}
+
+// DedupID names one redrive of one copy to a broker that deduplicates: the same
+// on a resume, another in another plan.
+func DedupID(id PlanID, c broker.CopyID) string {
+	sum := sha256.Sum256([]byte(string(id) + "\n" + c.Entity + "\n" + c.ID))
+	return hex.EncodeToString(sum[:])
+}
+
+func idOf(b []byte) PlanID {
+	sum := sha256.Sum256(b)
+	return PlanID(hex.EncodeToString(sum[:]))
+}

@@ -1,0 +1,105 @@
+package redrive
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// limiter keeps a rate in any one-second window, not on average. A start holds
+// its place from when it was granted until one window after it is known to be
+// over, because a broker may apply a publish at any moment of the call. A new
+// limiter is full: the process before it may have used the last second.
+type limiter struct {
+	now   func() time.Time
+	sleep func(context.Context, time.Duration) error
+
+	mu       sync.Mutex
+	n        int
+	w        time.Duration
+	inFlight int
+	freeAt   []time.Time // when each place that was used becomes free, ascending
+}
+
+func newLimiter(r Rate, now func() time.Time, sleep func(context.Context, time.Duration) error) *limiter {
+	n, w := r.window()
+	l := &limiter{now: now, sleep: sleep, n: n, w: w}
+	l.use(n)
+	return l
+}
+
+// burst is the most that one take can get.
+func (l *limiter) burst() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
+}
+
+// rate is the present rate in jobs per second.
+func (l *limiter) rate() float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return float64(l.n) / l.w.Seconds()
+}
+
+// take waits until k places (at most burst) are free and holds them. Whoever
+// took them calls done once.
+func (l *limiter) take(ctx context.Context, k int) (int, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		got, wait := l.try(k)
+		if got > 0 {
+			return got, nil
+		}
+		if err := l.sleep(ctx, wait); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (l *limiter) try(k int) (int, time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k = min(k, l.n)
+	now := l.now()
+	// The window is closed: a place used exactly one window ago still counts.
+	l.freeAt = slices.DeleteFunc(l.freeAt, func(t time.Time) bool { return t.Before(now) })
+	if l.inFlight+len(l.freeAt)+k <= l.n {
+		l.inFlight += k
+		return k, 0
+	}
+	if i := l.inFlight + len(l.freeAt) + k - l.n - 1; i < len(l.freeAt) {
+		return 0, l.freeAt[i].Sub(now) + time.Nanosecond
+	}
+	return 0, l.w
+}
+
+// done gives k places back: the used ones after a window from now, the others
+// at once.
+func (l *limiter) done(k, used int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inFlight -= k
+	l.use(used)
+}
+
+func (l *limiter) use(k int) {
+	t := l.now().Add(l.w)
+	for range k {
+		l.freeAt = append(l.freeAt, t)
+	}
+}
+
+// slow halves the rate, because a broker asked for it.
+func (l *limiter) slow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n > 1 {
+		l.n /= 2
+		return
+	}
+	l.w *= 2
+}

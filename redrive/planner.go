@@ -1,0 +1,260 @@
+package redrive
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/reconcile"
+)
+
+// DefaultRedriveCap is how often one job may be redriven without another person.
+const DefaultRedriveCap = 2
+
+// assessAtOnce bounds the memory and the queries of one assessment.
+const assessAtOnce = 500
+
+// QueueFacts is what the planner must know of the queue and of what stands
+// behind it.
+type QueueFacts struct {
+	Name, Entity, Broker string
+	Consumer             string
+	Destination          string // configured; empty: the copy's origin
+	Ledger               bool
+	LedgerWritable       bool
+	LedgerSendBefore     bool // the ledger can store it
+	Provider             bool
+	Billing              bool
+	FanOut, Ordered      bool          // of the broker
+	KeyLife, MaxPause    time.Duration // of the provider's key; of a worker
+	MaxAge               time.Duration // of the queue; 0: none
+}
+
+// Request asks for a plan.
+type Request struct {
+	Queue   QueueFacts
+	Jobs    []job.Job // in the broker's order
+	Select  Selection
+	Only    reconcile.Action // Redrive or Settle; empty: both
+	Max     int
+	Rate    Rate
+	Expires time.Duration
+	Reason  string
+	Lifts   Lifts
+	Digests Digests
+}
+
+// Draft is a plan that is not saved.
+type Draft struct {
+	ID    PlanID
+	Bytes []byte
+	Plan  Plan
+	// Held are the selected jobs that need something first, as assessed.
+	Held []reconcile.Assessed
+}
+
+// Planner freezes selections into plans.
+type Planner struct {
+	Plans  Plans
+	Assess Assessor
+	Who
+	Now   func() time.Time
+	Nonce func() string
+	// Customer is the keyed HMAC of a customer's ID.
+	Customer func(id string) string
+	// Shipped are the digests of default policy and settings, approved as such.
+	Shipped    map[string]bool
+	RedriveCap int // 0: DefaultRedriveCap
+}
+
+// EmptyError says that nothing is left to plan, and what there was.
+type EmptyError struct {
+	Classes map[classify.Class]int // all jobs seen
+	LeftOut map[string]int
+	Held    []Held
+}
+
+func (e *EmptyError) Error() string {
+	var classes []string
+	for _, c := range slices.Sorted(maps.Keys(e.Classes)) {
+		classes = append(classes, fmt.Sprintf("%s (%d)", c, e.Classes[c]))
+	}
+	seen := "the queue has no jobs"
+	if len(classes) > 0 {
+		seen = "classes there are: " + strings.Join(classes, ", ")
+	}
+	if len(e.Held) > 0 {
+		seen += fmt.Sprintf("; %d selected jobs are held", len(e.Held))
+	}
+	return "selection is empty; " + seen
+}
+
+// Is makes an EmptyError a refusal.
+func (e *EmptyError) Is(target error) bool { return target == ErrRefused }
+
+// Draft makes the plan and saves nothing. Refusals are ErrRefused.
+func (p *Planner) Draft(ctx context.Context, req Request) (Draft, error) {
+	if err := req.check(); err != nil {
+		return Draft{}, err
+	}
+	now := p.Now().UTC()
+	cs, err := p.candidates(ctx, req, now)
+	if err != nil {
+		return Draft{}, err
+	}
+	live, err := p.Plans.InLivePlans(ctx, req.Queue.Name, now)
+	if err != nil {
+		return Draft{}, fmt.Errorf("live plans of %s: %w", req.Queue.Name, err)
+	}
+	s := newSorter(req, live, now, p.cap())
+	for _, c := range cs {
+		if err := s.sort(c); err != nil {
+			return Draft{}, err
+		}
+	}
+	if len(s.items) == 0 {
+		return Draft{}, &EmptyError{Classes: s.classes, LeftOut: s.leftOut, Held: s.held}
+	}
+	if need := req.Rate.Needs(len(s.items)); need > req.Expires {
+		return Draft{}, fmt.Errorf("%d items at %s/s take %s, longer than the plan's %s: %w", len(s.items), req.Rate, need, req.Expires, ErrRefused)
+	}
+	plan, err := p.plan(ctx, req, s, now)
+	if err != nil {
+		return Draft{}, err
+	}
+	id, b, err := Canonical(plan)
+	return Draft{ID: id, Bytes: b, Plan: plan, Held: s.heldAs}, err
+}
+
+// Save keeps the draft under its ID. An InPlanError says that another plan was
+// faster.
+func (p *Planner) Save(ctx context.Context, d Draft) error {
+	rec := p.record("plan")
+	rec.Plan, rec.Queue, rec.Reason = string(d.ID), d.Plan.Queue, d.Plan.Reason
+	rec.Phase, rec.Result = audit.Outcome, audit.ResultDone
+	rec.Details = map[string]string{"items": fmt.Sprint(len(d.Plan.Items)), "tier": string(d.Plan.Tier), "query": d.Plan.Query}
+	if err := p.Plans.SavePlan(ctx, d.ID, d.Bytes, d.Plan, rec); err != nil {
+		return fmt.Errorf("save plan %s: %w", d.ID, err)
+	}
+	return nil
+}
+
+func (r Request) check() error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf(format+": %w", append(args, ErrRefused)...)
+	}
+	switch {
+	case r.Select.Empty():
+		return refuse("plan of %s selects nothing: at least one filter is needed", r.Queue.Name)
+	case strings.TrimSpace(r.Reason) == "":
+		return refuse("plan of %s has no reason", r.Queue.Name)
+	case r.Max <= 0:
+		return refuse("plan of %s has no maximum", r.Queue.Name)
+	case r.Rate <= 0 || r.Expires <= 0:
+		return refuse("plan of %s needs a rate and an expiry above zero", r.Queue.Name)
+	case r.Only != "" && !planned(r.Only):
+		return refuse("plan of %s cannot be limited to %s", r.Queue.Name, r.Only)
+	case r.Lifts.EffectsByFlag && r.Queue.Provider:
+		return refuse("effects of %s cannot be declared idempotent: a provider is configured to be asked", r.Queue.Name)
+	}
+	return nil
+}
+
+// candidate is one job of the queue. Those that are not selected are looked at
+// because their place in an ordering group matters.
+type candidate struct {
+	reconcile.Assessed
+	selected  bool
+	published Published
+}
+
+// candidates assesses all jobs and marks those that the selection names.
+func (p *Planner) candidates(ctx context.Context, req Request, now time.Time) ([]candidate, error) {
+	m, err := req.Select.matcher(now)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrRefused)
+	}
+	var cs []candidate
+	for part := range slices.Chunk(req.Jobs, assessAtOnce) {
+		as, err := p.Assess.Assess(ctx, part, req.Lifts)
+		if err != nil {
+			return nil, fmt.Errorf("assess %d jobs of %s: %w", len(part), req.Queue.Name, err)
+		}
+		ps, err := p.published(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		for i, a := range as {
+			ok, err := m.matches(a)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", err, ErrRefused)
+			}
+			cs = append(cs, candidate{Assessed: a, selected: ok, published: ps[i]})
+		}
+	}
+	return cs, nil
+}
+
+func (p *Planner) published(ctx context.Context, jobs []job.Job) ([]Published, error) {
+	ids := make([]Identity, len(jobs))
+	for i, j := range jobs {
+		ids[i] = Identity{JobKey: j.JobKey, Origin: j.Message.Origin, PayloadSHA256: j.PayloadSHA256}
+	}
+	ps, err := p.Plans.PublishedOf(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("redrives so far: %w", err)
+	}
+	return ps, nil
+}
+
+func (p *Planner) plan(ctx context.Context, req Request, s *sorter, now time.Time) (Plan, error) {
+	for i := range s.items {
+		if id := s.customers[i]; id != "" && p.Customer != nil {
+			s.items[i].Customer = p.Customer(id)
+		}
+	}
+	tier, why, err := p.tier(ctx, req, s, now)
+	if err != nil {
+		return Plan{}, err
+	}
+	return Plan{
+		Format: PlanFormat, Store: p.Plans.StoreID(),
+		Queue: req.Queue.Name, Entity: req.Queue.Entity, Broker: req.Queue.Broker,
+		CreatedAt: now, ExpiresAt: now.Add(req.Expires),
+		Requester: p.Actor.Name, RequesterKnown: p.Actor.Known, Reason: req.Reason,
+		Query: req.Select.Canonical(), Max: req.Max, RatePerSecond: req.Rate.String(),
+		Gate: "none", Tier: tier, TierWhy: why, Lifts: req.Lifts,
+		PolicySHA256: req.Digests.Policy, SettingsSHA256: req.Digests.Settings,
+		LeftOut: s.leftOut, Items: s.items, Held: s.held, Nonce: p.Nonce(),
+	}, nil
+}
+
+func (p *Planner) tier(ctx context.Context, req Request, s *sorter, now time.Time) (Tier, []string, error) {
+	before, err := p.Plans.SelfRedrives(ctx, req.Queue.Name, now.Add(-24*time.Hour))
+	if err != nil {
+		return "", nil, fmt.Errorf("redrives of %s so far: %w", req.Queue.Name, err)
+	}
+	approved, err := p.Plans.ApprovedDigests(ctx)
+	if err != nil {
+		return "", nil, fmt.Errorf("approved digests: %w", err)
+	}
+	known := func(d string) bool { return approved[d] || p.Shipped[d] }
+	tier, why := TierOf(TierInput{
+		Items: s.items, Lifts: req.Lifts, SelfBefore: before, Ledger: req.Queue.Ledger, Billing: req.Queue.Billing,
+		PolicyApproved: known(req.Digests.Policy), SettingsApproved: known(req.Digests.Settings), OverCap: s.overCap,
+	})
+	return tier, why, nil
+}
+
+func (p *Planner) cap() int {
+	if p.RedriveCap > 0 {
+		return p.RedriveCap
+	}
+	return DefaultRedriveCap
+}

@@ -1,0 +1,226 @@
+package redrive
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/reconcile"
+)
+
+// receive is step 1: up to n open items of the set under lease, matched by copy
+// identity. What is not of this plan is held aside until the run ends: released
+// at once, it would only come again.
+func (s *session) receive(ctx context.Context, set []int, n int) ([]*work, error) {
+	want := s.tracker.open(set, n)
+	defer s.tracker.asked(want)
+	if len(want) == 0 {
+		return nil, nil
+	}
+	only := make([]broker.CopyID, len(want))
+	for i, k := range want {
+		only[i] = s.plan.Items[k].Copy
+	}
+	ds, err := s.Broker.Receive(ctx, broker.Request{Max: n, Lease: s.deliveryLease(), Only: only})
+	if err != nil {
+		return nil, err
+	}
+	in := map[int]bool{}
+	for _, i := range want {
+		in[i] = true
+	}
+	if !s.caps.SelectiveReceive {
+		for _, i := range set {
+			in[i] = true
+		}
+	}
+	var ws []*work
+	for _, d := range ds {
+		if i, ok := s.tracker.take(d.Copy, in); ok {
+			ws = append(ws, s.newWork(i, d))
+			continue
+		}
+		s.setAside(d)
+	}
+	s.inPlanOrder(ws)
+	return ws, nil
+}
+
+func (s *session) newWork(i int, d broker.Delivery) *work {
+	it := &s.plan.Items[i]
+	w := &work{index: i, item: it, action: it.Action, delivery: d, job: s.Decode(d.Message), attempt: it.LedgerAttempt}
+	if c, ok := changeOf(it, s.run, it.Action); ok && s.writable() {
+		w.attempt = &c.Attempt
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.entries[i]; ok {
+		w.intended, w.queued, w.published = e.intended, e.queued, e.published
+		if e.settle {
+			w.action = reconcile.Settle
+		}
+	}
+	return w
+}
+
+// inPlanOrder sorts a batch as the plan has it, unless the broker keeps order
+// itself: then its order is the truth.
+func (s *session) inPlanOrder(ws []*work) {
+	if s.ordered {
+		return
+	}
+	slices.SortStableFunc(ws, func(a, b *work) int { return a.index - b.index })
+}
+
+// waves splits a batch so that of one order key only one copy is under way:
+// sent, recorded, acknowledged, then the next.
+func (s *session) waves(ws []*work) [][]*work {
+	if !s.ordered {
+		return [][]*work{ws}
+	}
+	var waves [][]*work
+	depth := map[string]int{}
+	for _, w := range ws {
+		n := 0
+		if key := w.delivery.OrderKey; key != "" {
+			n = depth[key]
+			depth[key]++
+		}
+		if n == len(waves) {
+			waves = append(waves, nil)
+		}
+		waves[n] = append(waves[n], w)
+	}
+	return waves
+}
+
+// setAside keeps the receipt of a copy until the run ends, without its body.
+func (s *session) setAside(d broker.Delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.aside[d.Copy]; !known {
+		s.progress++
+	}
+	d.Message = broker.Message{Copy: d.Copy, MessageID: d.MessageID, OrderKey: d.OrderKey}
+	s.aside[d.Copy] = d
+}
+
+// keepAside renews what is held aside before its lease ends. A copy whose
+// renewal fails is forgotten: it will come again and be held again.
+func (s *session) keepAside(ctx context.Context) {
+	s.mu.Lock()
+	var due []broker.Delivery
+	for _, d := range s.aside {
+		if d.LeaseUntil.Sub(s.Now()) < s.deliveryLease()/2 {
+			due = append(due, d)
+		}
+	}
+	s.mu.Unlock()
+	rs := inBatches(due, s.caps.MaxBatch, func(ds []broker.Delivery) []broker.Result {
+		return s.Broker.Extend(ctx, ds, s.deliveryLease())
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, d := range due {
+		if rs[i].Outcome != broker.Done {
+			delete(s.aside, d.Copy)
+			continue
+		}
+		d.LeaseUntil = s.Now().Add(s.deliveryLease())
+		s.aside[d.Copy] = d
+	}
+}
+
+// releaseAside gives back everything that is held. A copy that cannot be
+// released becomes visible again when its lease ends.
+func (s *session) releaseAside(ctx context.Context) {
+	s.mu.Lock()
+	var ds []broker.Delivery
+	for _, d := range s.aside {
+		if d.LeaseUntil.After(s.Now()) {
+			ds = append(ds, d)
+		}
+	}
+	clear(s.aside)
+	s.mu.Unlock()
+	slices.SortFunc(ds, func(a, b broker.Delivery) int { return compareCopies(a.Copy, b.Copy) })
+	inBatches(ds, s.caps.MaxBatch, func(ds []broker.Delivery) []broker.Result { return s.Broker.Release(ctx, ds) })
+}
+
+// extend makes sure that the broker's lease on each copy outlasts the step, or
+// drops the item: a copy that another reader may hold is not acted upon.
+func (s *session) extend(ctx context.Context, ws []*work) ([]*work, error) {
+	var due []*work
+	var ds []broker.Delivery
+	for _, w := range ws {
+		if w.delivery.LeaseUntil.Sub(s.Now()) < s.deliveryLease()/2 {
+			due, ds = append(due, w), append(ds, w.delivery)
+		}
+	}
+	rs := inBatches(ds, s.caps.MaxBatch, func(ds []broker.Delivery) []broker.Result {
+		return s.Broker.Extend(ctx, ds, s.deliveryLease())
+	})
+	stop := map[*work]ItemEnd{}
+	for i, w := range due {
+		if rs[i].Outcome != broker.Done {
+			stop[w] = ItemEnd{endSkipped, "message_lease_lost"}
+			if w.published {
+				stop[w] = ItemEnd{endUnknown, "ack"}
+			}
+			continue
+		}
+		w.delivery.LeaseUntil = s.Now().Add(s.deliveryLease())
+	}
+	return s.drop(ctx, ws, stop)
+}
+
+// drop ends the stopped works and returns the others. An unknown outcome leaves
+// its intent open, so it has no closing record; an empty end gives the copy
+// back for a later batch. Every other stopped copy is held aside.
+func (s *session) drop(ctx context.Context, ws []*work, stop map[*work]ItemEnd) ([]*work, error) {
+	if len(stop) == 0 {
+		return ws, nil
+	}
+	var recs []audit.Record
+	for _, w := range ws {
+		if e, ok := stop[w]; ok && e.Result != "" && e.Result != endUnknown {
+			recs = append(recs, s.closeRecord(w, e))
+		}
+	}
+	if err := s.record(ctx, recs...); err != nil {
+		return nil, err
+	}
+	var on []*work
+	for _, w := range ws {
+		e, stopped := stop[w]
+		switch {
+		case !stopped:
+			on = append(on, w)
+		case e.Result == "":
+			s.giveBack(ctx, w)
+		default:
+			s.tracker.end(w.index, e)
+			s.setAside(w.delivery)
+		}
+	}
+	return on, nil
+}
+
+// giveBack opens an item again and makes its copy visible for a later batch.
+func (s *session) giveBack(ctx context.Context, ws ...*work) {
+	ds := make([]broker.Delivery, len(ws))
+	for i, w := range ws {
+		s.tracker.reopen(w.index)
+		ds[i] = w.delivery
+	}
+	inBatches(ds, s.caps.MaxBatch, func(ds []broker.Delivery) []broker.Result { return s.Broker.Release(ctx, ds) })
+}
+
+func (s *session) deliveryLease() time.Duration {
+	if s.caps.MaxLease > 0 {
+		return min(s.DeliveryLease, s.caps.MaxLease)
+	}
+	return s.DeliveryLease
+}

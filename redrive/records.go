@@ -1,0 +1,100 @@
+package redrive
+
+import (
+	"strconv"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/reconcile"
+)
+
+// Who acts, as every record of a run names it.
+type Who struct {
+	Actor       audit.Person
+	Host        string
+	ToolVersion string
+}
+
+func (w Who) record(action string) audit.Record {
+	return audit.Record{Actor: w.Actor, Host: w.Host, ToolVersion: w.ToolVersion, Action: action}
+}
+
+// itemRecord is what every record about one item of a run says.
+func (s *session) itemRecord(w *work) audit.Record {
+	it := w.item
+	r := s.who.record(string(w.action))
+	r.Run, r.Plan, r.Queue = string(s.run), string(s.id), s.plan.Queue
+	r.JobKey, r.MessageID, r.CopyID, r.RequestID = it.JobKey, it.MessageID, it.Copy.String(), it.RequestID
+	r.LedgerRow = ledgerRow(it)
+	r.Attempt = w.attempt
+	r.Customer, r.Period, r.Region = it.Customer, it.Period, it.Region
+	r.SchemaVersion, r.DeploymentID = it.SchemaVersion, it.DeploymentID
+	r.PayloadSHA256, r.EvidenceSHA256 = it.PayloadSHA256, it.EvidenceSHA256
+	r.Details = map[string]string{}
+	if it.Lift != "" {
+		r.Details["lift"] = it.Lift
+	}
+	if it.Republish {
+		r.Details["republish"] = "duplicates"
+	}
+	return r
+}
+
+func ledgerRow(it *Item) string {
+	switch {
+	case it.LedgerState == "" || it.LedgerState == rowMissing:
+		return ""
+	case it.Consumer == "":
+		return it.JobKey
+	default:
+		return it.JobKey + "@" + it.Consumer
+	}
+}
+
+func (s *session) intentRecord(w *work) audit.Record {
+	r := s.itemRecord(w)
+	r.Phase = audit.Intent
+	r.Transition, r.Reason = s.transition(w), w.item.Why
+	if w.item.Destination != "" {
+		r.Details["destination"] = w.item.Destination
+	}
+	r.Details["class"], r.Details["decision_row"] = string(w.item.Class), strconv.Itoa(w.item.Row)
+	return r
+}
+
+// outcomeRecord tells how one step of an item ended.
+func (s *session) outcomeRecord(w *work, step string, r broker.Result) audit.Record {
+	rec := s.itemRecord(w)
+	rec.Phase, rec.Step, rec.Result = audit.Outcome, step, r.Outcome.String()
+	if r.Err != nil {
+		rec.Reason = reasonOf(r.Err)
+	}
+	if r.NewMessageID != "" {
+		rec.Details["new_message_id"] = r.NewMessageID
+	}
+	return rec
+}
+
+// closeRecord ends an item that did not go through all its steps.
+func (s *session) closeRecord(w *work, e ItemEnd) audit.Record {
+	rec := s.itemRecord(w)
+	rec.Phase, rec.Step, rec.Result, rec.Reason = audit.Outcome, audit.StepClose, e.Result, e.Reason
+	return rec
+}
+
+// transition words the ledger's move that an intent covers.
+func (s *session) transition(w *work) string {
+	c, ok := changeOf(w.item, s.run, w.action)
+	if !ok || !s.writable() {
+		return ""
+	}
+	return string(c.From) + " -> " + string(c.To)
+}
+
+// endOf is how an item ended whose last step succeeded.
+func endOf(a reconcile.Action) ItemEnd {
+	if a == reconcile.Settle {
+		return ItemEnd{Result: endSettled}
+	}
+	return ItemEnd{Result: endRedriven}
+}

@@ -1,0 +1,236 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/crash"
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/reconcile"
+)
+
+// Resume goes on with a run that no longer lives: first its open intents, then
+// what the plan has left. After expiry or revocation it only acknowledges and
+// records. The run is found by a unique prefix; results are as Run's.
+func (r *Runner) Resume(ctx context.Context, prefix string) (Ended, error) {
+	rr, err := r.Runs.LoadRun(ctx, prefix)
+	if err != nil {
+		return Ended{}, fmt.Errorf("load run %s: %w", prefix, err)
+	}
+	sp, err := r.Plans.LoadPlan(ctx, string(rr.Plan))
+	if err != nil {
+		return Ended{}, fmt.Errorf("load plan %s: %w", rr.Plan, err)
+	}
+	p, err := sp.Verify()
+	if err != nil {
+		return Ended{}, err
+	}
+	if p.Store != r.Plans.StoreID() {
+		return Ended{}, fmt.Errorf("plan %s was made in another store: %w", sp.ID, ErrRefused)
+	}
+	lease, err := r.Runs.Resume(ctx, rr.ID, r.begin(sp.ID, rr.ID), r.startRecord(sp, rr.ID, "resume"))
+	if err != nil {
+		return Ended{}, fmt.Errorf("resume run %s: %w", rr.ID, err)
+	}
+	crash.At("resume.0.begun")
+	ends, err := r.Runs.Ends(ctx, rr.ID)
+	if err != nil {
+		return Ended{}, fmt.Errorf("ends of run %s: %w", rr.ID, err)
+	}
+	s := r.newSession(sp.ID, p, lease, ends)
+	return s.whole(ctx, s.resume)
+}
+
+// resume settles the open intents and then goes on. The order matters: what
+// only wants an acknowledgement comes first and needs no permission, since its
+// job is with the destination already.
+func (s *session) resume(ctx context.Context) error {
+	todo, err := s.openIntents(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.closeNow(ctx, todo); err != nil {
+		return err
+	}
+	crash.At("resume.1.closed")
+	if err := s.settleIntents(ctx, todo.acknowledge, s.mayHold); err != nil {
+		return err
+	}
+	crash.At("resume.2.acknowledged")
+	var stopped *StoppedError
+	switch err := s.permitted(ctx); {
+	case errors.As(err, &stopped):
+		return errors.Join(s.closeStopped(ctx, todo.act, stopped), err)
+	case err != nil:
+		return err
+	}
+	if err := s.settleIntents(ctx, todo.act, s.mayGoOn); err != nil {
+		return err
+	}
+	crash.At("resume.3.settled")
+	return s.rest(ctx)
+}
+
+// todo is what the resume table makes of the open intents, by item.
+type todo struct {
+	acknowledge []int // the copy goes; nothing is sent
+	act         []int // from step 2, or published again under the same attempt
+	close       map[int]ItemEnd
+}
+
+func (s *session) openIntents(ctx context.Context) (todo, error) {
+	intents, err := s.Runs.OpenIntents(ctx, s.run)
+	if err != nil {
+		return todo{}, fmt.Errorf("open intents of run %s: %w", s.run, err)
+	}
+	t := todo{close: map[int]ItemEnd{}}
+	open := map[int]string{} // index to the recorded publish
+	var keys []ledger.Key
+	var order []int
+	for _, in := range intents {
+		i, ok := s.tracker.at[in.Record.CopyID]
+		if !ok {
+			continue // an intent of the run as a whole
+		}
+		if _, twice := open[i]; !twice {
+			it := &s.plan.Items[i]
+			order, keys = append(order, i), append(keys, ledger.Key{JobKey: it.JobKey, Consumer: it.Consumer})
+		}
+		open[i] = in.Publish
+		s.tracker.reopen(i)
+	}
+	rows := s.rows(ctx, keys)
+	for n, i := range order {
+		t.sort(s, i, open[i], rows[n])
+	}
+	return t, nil
+}
+
+// rows reads the ledger for the open intents; nil without a ledger.
+func (s *session) rows(ctx context.Context, keys []ledger.Key) []*ledger.Lookup {
+	ls := make([]*ledger.Lookup, len(keys))
+	if s.Ledger == nil || len(keys) == 0 {
+		return ls
+	}
+	for i, l := range s.Ledger.Get(ctx, keys) {
+		ls[i] = &l
+	}
+	return ls
+}
+
+// sort puts one item where the table says.
+func (t *todo) sort(s *session, i int, publish string, row *ledger.Lookup) {
+	it := &s.plan.Items[i]
+	to, e, end := afterCrash(it, s.run, publish, row)
+	s.entries[i] = e
+	switch to {
+	case toAcknowledge:
+		t.acknowledge = append(t.acknowledge, i)
+	case toAct:
+		t.act = append(t.act, i)
+	case toClose:
+		t.close[i] = end
+	default:
+		s.tracker.end(i, end)
+	}
+}
+
+type next int
+
+const (
+	toLeave next = iota // nothing can be known now: the intent stays open
+	toAcknowledge
+	toAct
+	toClose
+)
+
+// afterCrash is the resume table. Its order is its meaning:
+//
+//	the publish is recorded               acknowledge that copy, and nothing else
+//	no ledger                             settle: start again at step 2
+//	                                      declared idempotent: publish again
+//	                                      else hold
+//	the row is as planned                 start again at step 2
+//	sent, reconciled, or late_accept      archive and acknowledge: settle
+//	queued by this run                    publish again under the same attempt
+//	failed                                keep the copy
+//	sending, fenced, queued by another    keep the copy: held
+//	unreadable, or anything else          keep everything: the intent stays open
+func afterCrash(it *Item, run RunID, publish string, row *ledger.Lookup) (next, entry, ItemEnd) {
+	begun := entry{intended: true}
+	all := entry{intended: true, queued: true, published: true}
+	switch {
+	case publish == audit.ResultDone:
+		return toAcknowledge, all, ItemEnd{}
+	case row == nil && it.Action == reconcile.Settle:
+		return toAct, begun, ItemEnd{}
+	case row == nil && it.LedgerState == "" && it.Lift == liftIdempotent:
+		return toAct, begun, ItemEnd{}
+	case row == nil:
+		return toClose, begun, ItemEnd{endHeld, "publish_unknown"}
+	case it.asPlanned(*row):
+		return toAct, begun, ItemEnd{}
+	case row.Found != ledger.Present:
+		return toLeave, begun, ItemEnd{endUnknown, "ledger_" + string(row.Found)}
+	}
+	r := row.Row
+	switch {
+	case r.State.Committed() || r.LateAccept:
+		all.settle = true
+		return toAcknowledge, all, ItemEnd{}
+	case r.State == ledger.Queued && r.Run == string(run):
+		return toAct, entry{intended: true, queued: true}, ItemEnd{}
+	case r.State == ledger.Failed:
+		return toClose, begun, ItemEnd{endFailed, "row_failed"}
+	default:
+		return toClose, begun, ItemEnd{endHeld, "row_" + string(r.State)}
+	}
+}
+
+// liftIdempotent is the lift of an effect that is declared harmless to repeat.
+const liftIdempotent = "idempotent"
+
+// closeNow closes what needs no copy.
+func (s *session) closeNow(ctx context.Context, t todo) error {
+	var recs []audit.Record
+	for _, i := range slices.Sorted(maps.Keys(t.close)) {
+		recs = append(recs, s.closeRecord(s.newWork(i, broker.Delivery{}), t.close[i]))
+	}
+	if err := s.mayHold(ctx); err != nil {
+		return err
+	}
+	if err := s.record(ctx, recs...); err != nil {
+		return err
+	}
+	for i, e := range t.close {
+		s.tracker.end(i, e)
+	}
+	return nil
+}
+
+// settleIntents carries open intents; a dead copy that is gone leaves its
+// outcome unknown for good.
+func (s *session) settleIntents(ctx context.Context, set []int, guard func(context.Context) error) error {
+	if len(set) == 0 {
+		return nil
+	}
+	if err := s.loop(ctx, set, guard); err != nil {
+		return err
+	}
+	return s.gone(ctx, set, ItemEnd{endUnknown, "copy_gone"})
+}
+
+// closeStopped closes the intents that may not be acted upon any more. Their
+// rows stay queued by this run, and anyone may redrive them.
+func (s *session) closeStopped(ctx context.Context, set []int, why *StoppedError) error {
+	t := todo{close: map[int]ItemEnd{}}
+	for _, i := range set {
+		t.close[i] = ItemEnd{endSkipped, why.Why}
+	}
+	return s.closeNow(ctx, t)
+}

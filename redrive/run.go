@@ -1,0 +1,170 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/crash"
+	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/reconcile"
+)
+
+// Assessor says everything that is known of jobs, with the action that the
+// decision table gives under a plan's lifts. It answers job for job; what it
+// cannot find out is a hold, never a guess. Its error means that nothing could
+// be assessed at all.
+type Assessor interface {
+	Assess(ctx context.Context, jobs []job.Job, l Lifts) ([]reconcile.Assessed, error)
+}
+
+// Digests are the policy and settings in force, lower-case hex SHA-256.
+type Digests struct {
+	Policy   string
+	Settings string
+}
+
+// Runner carries out approved plans on one dead-letter queue.
+type Runner struct {
+	Broker  broker.Broker
+	Ledger  ledger.Ledger // nil: the queue has none
+	Plans   Plans
+	Runs    Runs
+	Archive Archive
+	Assess  Assessor
+	// Decode reads a message as the planner did.
+	Decode func(broker.Message) job.Job
+
+	Current Digests
+	Solo    string // why a team of one approves for itself; empty: it does not
+	// Owner and Retention go with what is archived.
+	Owner     string
+	Retention time.Duration
+
+	Who
+	NewRunID func() RunID
+	Now      func() time.Time
+	// Sleep waits, or returns ctx's error when ctx ends first.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// Ticks fires the heartbeat; stop ends it.
+	Ticks func(d time.Duration) (ticks <-chan time.Time, stop func())
+
+	LeaseTTL      time.Duration // of the run's lease on the queue
+	DeliveryLease time.Duration // of each received copy
+	EmptyTries    int           // receives without anything new before what is open counts as gone
+	EmptyWait     time.Duration // between two of them
+	Workers       int           // batches in flight; an ordered queue always has one
+
+	// Progress is told after every batch; nil: nobody listens.
+	Progress func(Report)
+	// Orphans takes the outcomes that the log could not take any more, so that
+	// they can at least be printed. It must not fail.
+	Orphans func([]audit.Record)
+}
+
+// Ended is how a run, or a part of one between two starts, ended.
+type Ended struct {
+	Run           RunID
+	Plan          PlanID
+	State         RunState
+	Report        Report
+	RatePerSecond float64 // as lowered by throttling
+	Duration      time.Duration
+}
+
+// Run begins the plan's one run and carries it out. The plan is found by a
+// unique prefix. It returns what was done in any case; the error says why the
+// run ended early: ErrRefused (never begun, expired, revoked),
+// audit.ErrNotWritable, audit.ErrFenced, ctx's, or a failure.
+func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
+	sp, err := r.Plans.LoadPlan(ctx, prefix)
+	if err != nil {
+		return Ended{}, fmt.Errorf("load plan %s: %w", prefix, err)
+	}
+	run := r.NewRunID()
+	lease, err := r.Runs.Begin(ctx, r.begin(sp.ID, run), r.checkBegin, r.startRecord(sp, run, "start"))
+	if err != nil {
+		return Ended{}, fmt.Errorf("begin the run of plan %s: %w", sp.ID, err)
+	}
+	crash.At("run.0.begun")
+	p, err := sp.Verify()
+	if err != nil {
+		return Ended{}, err
+	}
+	s := r.newSession(sp.ID, p, lease, nil)
+	return s.whole(ctx, func(ctx context.Context) error { return s.rest(ctx) })
+}
+
+func (r *Runner) begin(id PlanID, run RunID) Begin {
+	return Begin{Plan: id, Run: run, Holder: r.Actor.Name + "@" + r.Host, TTL: r.LeaseTTL, Now: r.Now()}
+}
+
+func (r *Runner) startRecord(sp StoredPlan, run RunID, step string) audit.Record {
+	rec := r.record(actionRun)
+	rec.Run, rec.Plan, rec.Queue = string(run), string(sp.ID), sp.Plan.Queue
+	rec.Phase, rec.Step, rec.Reason = audit.Outcome, step, sp.Plan.Reason
+	rec.Result = audit.ResultDone
+	if r.Solo != "" {
+		rec.Details = map[string]string{"solo": r.Solo}
+	}
+	return rec
+}
+
+// whole runs the body under heartbeat and ends the run, whatever becomes of it.
+func (s *session) whole(ctx context.Context, body func(context.Context) error) (Ended, error) {
+	started := s.Now()
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ticks, stopTicks := s.Ticks(s.LeaseTTL / 3)
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.lease.beat(beating, ticks) }()
+	err := body(ctx)
+	stop()
+	stopTicks()
+	<-ended
+	crash.At("run.7.ending")
+	state, err := s.finish(context.WithoutCancel(ctx), err)
+	return Ended{
+		Run: s.run, Plan: s.id, State: state, Report: s.tracker.report(),
+		RatePerSecond: s.limiter.rate(), Duration: s.Now().Sub(started),
+	}, err
+}
+
+// finish releases what is held and closes the run. A run whose lease is
+// another's closes nothing; one with open intents is interrupted, never
+// finished, so that resume can settle them.
+func (s *session) finish(ctx context.Context, err error) (RunState, error) {
+	s.releaseAside(ctx)
+	if errors.Is(err, audit.ErrFenced) {
+		return RunInterrupted, err
+	}
+	open, openErr := s.Runs.OpenIntents(ctx, s.run)
+	if openErr != nil {
+		return RunFailed, errors.Join(err, fmt.Errorf("open intents of run %s: %w", s.run, openErr))
+	}
+	state := stateOf(err, len(open) > 0)
+	report := s.tracker.report()
+	if endErr := s.Runs.End(ctx, s.lease.current(), state, report, s.endRecord(state, report)); endErr != nil {
+		return RunFailed, errors.Join(err, fmt.Errorf("end run %s: %w", s.run, endErr))
+	}
+	return state, err
+}
+
+func stateOf(err error, open bool) RunState {
+	var stopped *StoppedError
+	switch {
+	case err == nil && !open:
+		return RunFinished
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return RunInterrupted
+	case errors.As(err, &stopped) && !open:
+		return RunAborted
+	case errors.As(err, &stopped):
+		return RunInterrupted
+	default:
+		return RunFailed
+	}
+}

@@ -1,0 +1,312 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/crash"
+)
+
+// actionRun is the Action of the records about a run as a whole.
+const actionRun = "run"
+
+// entry is where an item with an open intent goes on.
+type entry struct {
+	intended, queued, published bool
+	settle                      bool // the effect is proven: take the copy off with its archive
+	throttled                   int
+}
+
+// session is one start of one run: what begin or resume made, until it ends.
+type session struct {
+	*Runner
+	who     Who
+	id      PlanID
+	plan    Plan
+	run     RunID
+	caps    broker.Capabilities
+	ordered bool
+	lease   *keeper
+	tracker *tracker
+	limiter *limiter
+
+	mu       sync.Mutex
+	aside    map[broker.CopyID]broker.Delivery
+	entries  map[int]entry
+	progress int // deliveries seen for the first time
+}
+
+func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd) *session {
+	rate, err := ParseRate(p.RatePerSecond)
+	if err != nil {
+		rate = 1e-6 // checked before; never faster than stated
+	}
+	caps := r.Broker.Capabilities()
+	return &session{
+		Runner: r, who: r.Who, id: id, plan: p, run: l.Run, caps: caps,
+		ordered: caps.Ordered && !p.Lifts.BreakOrder,
+		lease:   &keeper{runs: r.Runs, now: r.Now, ttl: r.LeaseTTL, lease: l},
+		tracker: newTracker(p, ends),
+		limiter: newLimiter(rate, r.Now, r.Sleep),
+		aside:   map[broker.CopyID]broker.Delivery{},
+		entries: map[int]entry{},
+	}
+}
+
+// all is every item of the plan.
+func (s *session) all() []int {
+	is := make([]int, len(s.plan.Items))
+	for i := range is {
+		is[i] = i
+	}
+	return is
+}
+
+// rest runs what is open, and closes what the queue no longer yields.
+//
+// Later phases have their place here: a canary runs a sample of the items first
+// and a gate waits for its outcomes before the rest; pause stands beside
+// expiry and revocation in mayGoOn; rollback takes back the rows of items whose
+// publish was never claimed.
+func (s *session) rest(ctx context.Context) error {
+	if err := s.loop(ctx, s.all(), s.mayGoOn); err != nil {
+		return err
+	}
+	return s.gone(ctx, s.all(), ItemEnd{endSkipped, "gone"})
+}
+
+// loop works on a set of items until all are closed or nothing new comes.
+func (s *session) loop(ctx context.Context, set []int, guard func(context.Context) error) error {
+	workers := max(s.Workers, 1)
+	if s.ordered {
+		workers = 1
+	}
+	g, ctx2 := errgroup.WithContext(ctx)
+	for range workers {
+		g.Go(func() error { return s.worker(ctx2, set, guard) })
+	}
+	err := g.Wait()
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	if errors.Is(err, context.Canceled) {
+		return ctx.Err()
+	}
+	return err
+}
+
+func (s *session) worker(ctx context.Context, set []int, guard func(context.Context) error) error {
+	for misses := 0; misses < max(s.EmptyTries, 1); {
+		open, held := s.tracker.left(set)
+		if open == 0 {
+			return nil
+		}
+		found, err := s.once(ctx, set, open, guard)
+		if err != nil {
+			return err
+		}
+		switch {
+		case found:
+			misses = 0
+			continue
+		case held == 0:
+			misses++
+		}
+		if err := s.Sleep(ctx, s.EmptyWait); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// once waits for its share of the rate, asks whether the run may go on, and
+// carries one batch. The batch itself is not cut short when ctx ends.
+func (s *session) once(ctx context.Context, set []int, open int, guard func(context.Context) error) (bool, error) {
+	n, err := s.limiter.take(ctx, min(open, atLeast(s.caps.MaxBatch, open)))
+	if err != nil {
+		return false, err
+	}
+	used := 0
+	defer func() { s.limiter.done(n, used) }()
+	if err := guard(ctx); err != nil {
+		return false, err
+	}
+	found, used, err := s.batch(context.WithoutCancel(ctx), set, n)
+	if s.Progress != nil {
+		s.Progress(s.tracker.report())
+	}
+	return found, err
+}
+
+// batch receives once and carries what it got, wave by wave. It reports whether
+// anything new came, and how many items it worked on.
+func (s *session) batch(ctx context.Context, set []int, n int) (found bool, used int, err error) {
+	before := s.seen()
+	s.keepAside(ctx)
+	ws, err := s.receive(ctx, set, n)
+	if err != nil {
+		return false, 0, fmt.Errorf("receive from %s: %w", s.plan.Entity, err)
+	}
+	waves := s.waves(ws)
+	for i, wave := range waves {
+		if err := s.carry(ctx, wave); err != nil {
+			s.leave(ws)
+			return true, len(ws), err
+		}
+		if s.ordered && s.reopened(wave) {
+			for _, w := range waves[i+1:] {
+				s.giveBack(ctx, w...)
+			}
+			break
+		}
+	}
+	return len(ws) > 0 || s.seen() > before, len(ws), nil
+}
+
+// reopened reports that an item of the wave waits for another batch, so that
+// nothing behind it may go first.
+func (s *session) reopened(wave []*work) bool {
+	for _, w := range wave {
+		if s.tracker.isOpen(w.index) {
+			return true
+		}
+	}
+	return false
+}
+
+// leave notes what a run that stops leaves behind: an item with an intent is
+// unknown until resume, the others were not touched.
+func (s *session) leave(ws []*work) {
+	for _, w := range ws {
+		if !s.tracker.isOpen(w.index) {
+			continue
+		}
+		if w.intended {
+			s.tracker.end(w.index, ItemEnd{endUnknown, "stopped"})
+		}
+		s.setAside(w.delivery)
+	}
+}
+
+func (s *session) seen() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.progress
+}
+
+// mayGoOn is asked before every batch: the lease, the clock, the approvals.
+func (s *session) mayGoOn(ctx context.Context) error {
+	if err := s.mayHold(ctx); err != nil {
+		return err
+	}
+	return s.permitted(ctx)
+}
+
+// mayHold asks for what even acknowledging needs.
+func (s *session) mayHold(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.lease.check(ctx)
+}
+
+// permitted reports, as a StoppedError, why nothing new may start.
+func (s *session) permitted(ctx context.Context) error {
+	if why := s.changedSince(s.plan); why != "" {
+		return &StoppedError{Why: why, At: s.Now()}
+	}
+	if err := s.mayStart(); err != nil {
+		return err
+	}
+	as, err := s.Plans.Approvals(ctx, s.id)
+	if err != nil {
+		return fmt.Errorf("approvals of plan %s: %w", s.id, err)
+	}
+	if err := CheckApprovals(s.id, s.plan, as, s.Now(), s.Solo); err != nil {
+		return &StoppedError{Why: stopWhy(as), At: s.Now()}
+	}
+	return nil
+}
+
+func stopWhy(as []Approval) string {
+	for _, a := range as {
+		if a.Decision == DecisionRevoke || a.Decision == DecisionReject {
+			return "revoked"
+		}
+	}
+	return "approval_expired"
+}
+
+// gone closes what the queue did not yield in several tries.
+func (s *session) gone(ctx context.Context, set []int, e ItemEnd) error {
+	var recs []audit.Record
+	open := s.tracker.open(set, len(set))
+	defer s.tracker.asked(open)
+	for _, i := range open {
+		recs = append(recs, s.closeRecord(s.newWork(i, broker.Delivery{}), e))
+	}
+	if err := s.lease.check(ctx); err != nil {
+		return err
+	}
+	if err := s.record(ctx, recs...); err != nil {
+		return err
+	}
+	crash.At("run.7.gone")
+	for _, i := range open {
+		s.tracker.end(i, e)
+	}
+	return nil
+}
+
+// record makes records durable under the lease, in one append. Outcomes that
+// the log cannot take go to Orphans, so that they are not lost without a trace.
+func (s *session) record(ctx context.Context, rs ...audit.Record) error {
+	if len(rs) == 0 {
+		return nil
+	}
+	_, err := s.Runs.Fenced(s.lease.current()).Append(ctx, rs...)
+	if err == nil {
+		return nil
+	}
+	var outcomes []audit.Record
+	for _, r := range rs {
+		if r.Phase == audit.Outcome {
+			outcomes = append(outcomes, r)
+		}
+	}
+	if len(outcomes) > 0 && s.Orphans != nil {
+		s.Orphans(outcomes)
+	}
+	if !errors.Is(err, audit.ErrFenced) && !errors.Is(err, audit.ErrNotWritable) {
+		err = fmt.Errorf("%w: %w", audit.ErrNotWritable, err)
+	}
+	return fmt.Errorf("record %d steps of run %s: %w", len(rs), s.run, err)
+}
+
+func (s *session) endRecord(state RunState, r Report) audit.Record {
+	rec := s.who.record(actionRun)
+	rec.Run, rec.Plan, rec.Queue = string(s.run), string(s.id), s.plan.Queue
+	rec.Phase, rec.Step, rec.Result = audit.Outcome, "end", string(state)
+	skipped := 0
+	for _, n := range r.Skipped {
+		skipped += n
+	}
+	rec.Details = map[string]string{}
+	for name, n := range map[string]int{
+		"planned": r.Planned, "redriven": r.Redriven, "settled": r.Settled, "skipped": skipped,
+		"failed": r.Failed, "unknown": r.Unknown, "remaining": r.Remaining,
+	} {
+		rec.Details[name] = strconv.Itoa(n)
+	}
+	return rec
+}
+
+// writable reports that step 4 has a ledger to write.
+func (s *session) writable() bool { return s.Ledger != nil && s.Ledger.Capabilities().Writable }

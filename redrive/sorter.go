@@ -1,0 +1,195 @@
+package redrive
+
+import (
+	"slices"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/reconcile"
+)
+
+// sorter puts each job where it belongs: an item, held, or left out.
+type sorter struct {
+	req  Request
+	live map[string]PlanID
+	now  time.Time
+	cap  int
+
+	keys      map[string]bool // job keys that have their one place
+	blocked   map[string]bool // order keys with a job that stays behind
+	classes   map[classify.Class]int
+	items     []Item
+	customers []string
+	held      []Held
+	heldAs    []reconcile.Assessed
+	leftOut   map[string]int
+	overCap   bool
+}
+
+func newSorter(req Request, live map[string]PlanID, now time.Time, limit int) *sorter {
+	return &sorter{
+		req: req, live: live, now: now, cap: limit,
+		keys: map[string]bool{}, blocked: map[string]bool{}, classes: map[classify.Class]int{},
+		held: []Held{}, leftOut: map[string]int{},
+	}
+}
+
+func (s *sorter) sort(c candidate) error {
+	a, j := c.Assessed, c.Job
+	s.classes[a.Class.Class]++
+	if !c.selected {
+		s.leaveOut("not_selected", a)
+		return nil
+	}
+	if id, ok := s.inLive(j); ok {
+		if s.isNamed(j) {
+			return &InPlanError{Job: j.Message.Copy.String(), Plan: id}
+		}
+		s.leaveOut("in_plan:"+string(id), a)
+		return nil
+	}
+	if j.JobKey != "" && s.keys[j.JobKey] {
+		s.leaveOut("duplicate_copy", a)
+		return nil
+	}
+	s.keys[j.JobKey] = true
+	it := frozen(a, j)
+	s.complete(&it, a)
+	if why, needs := s.holds(&it, a, c.published); why != "" {
+		s.hold(a, why, needs)
+		return nil
+	}
+	switch {
+	case s.req.Only != "" && it.Action != s.req.Only:
+		s.leaveOut("action_"+string(it.Action), a)
+	case len(s.items) >= s.req.Max:
+		s.leaveOut("over_max", a)
+	default:
+		s.items, s.customers = append(s.items, it), append(s.customers, j.CustomerID)
+		s.overCap = s.overCap || it.Action == reconcile.Redrive && c.published.Count >= s.cap
+	}
+	return nil
+}
+
+func (s *sorter) isNamed(j job.Job) bool {
+	named := s.req.Select.Jobs
+	return j.JobKey != "" && slices.Contains(named, j.JobKey) || slices.Contains(named, j.Message.MessageID)
+}
+
+func (s *sorter) inLive(j job.Job) (PlanID, bool) {
+	if id, ok := s.live[j.Message.Copy.String()]; ok {
+		return id, true
+	}
+	id, ok := s.live[j.JobKey]
+	return id, ok && j.JobKey != ""
+}
+
+// complete fills in what a job alone does not tell.
+func (s *sorter) complete(it *Item, a reconcile.Assessed) {
+	if it.JobKey != "" {
+		it.Consumer = s.req.Queue.Consumer
+	}
+	if it.Action != reconcile.Redrive {
+		return
+	}
+	it.SendBefore = sendBefore(a, s.req.Queue)
+	it.Destination = firstOf(s.req.Lifts.To, s.req.Queue.Destination, it.Origin)
+}
+
+// holds names why an item cannot be in the plan, and what it needs; both empty
+// for one that can.
+func (s *sorter) holds(it *Item, a reconcile.Assessed, pub Published) (why, needs string) {
+	switch {
+	case it.Action == reconcile.Hold:
+		return a.Decision.Why, a.Decision.Needs
+	case it.Action == reconcile.Discard:
+		return a.Decision.Why, "discarding, which is a plan of its own"
+	case !it.isText():
+		return "not_text", "a person: a name in the message is not valid text"
+	case it.Action == reconcile.Settle:
+		return s.holdsSettle(it)
+	case it.Action != reconcile.Redrive:
+		return "no_action", "a decision"
+	default:
+		return s.holdsRedrive(it, a, pub)
+	}
+}
+
+// holdsSettle: settling records the effect, so an open row needs a ledger that
+// can be written.
+func (s *sorter) holdsSettle(it *Item) (why, needs string) {
+	if _, moves := changeOf(it, "", reconcile.Settle); moves && !s.req.Queue.LedgerWritable {
+		return "ledger_read_only", "a writable ledger, or the row moved by the application"
+	}
+	return "", ""
+}
+
+func (s *sorter) holdsRedrive(it *Item, a reconcile.Assessed, pub Published) (why, needs string) {
+	l := s.req.Lifts
+	switch {
+	case !a.Job.Redrivable:
+		return "not_redrivable", firstOf(a.Job.Needs, job.NeedsUnwrap)
+	case it.Destination == "":
+		return "no_destination", "the destination: --to QUEUE"
+	case s.req.Queue.FanOut && !l.FanOut:
+		return "fan_out", "--fan-out: every consumer of the destination gets the job again"
+	case it.OrderKey != "" && s.blocked[it.OrderKey] && s.req.Queue.Ordered && !l.BreakOrder:
+		return "order", "the earlier jobs of its group in the plan, or --break-order"
+	case s.req.Queue.LedgerWritable && !s.movable(it):
+		return "not_fenced", "a fence: reconcile the queue with --apply"
+	case !it.SendBefore.IsZero() && !s.now.Before(it.SendBefore):
+		return "send_before_passed", "a verdict: reconcile the queue with --apply"
+	}
+	if !againHarmless(it) && (pub.Count > 0 || slices.Contains(pub.Copies, it.Copy)) {
+		if l.AcceptDuplicates == "" {
+			return "published_before", "two approvers for --accept-duplicates WHY"
+		}
+		it.Republish = true
+	}
+	return "", ""
+}
+
+// movable reports that step 4 has a legal move for the row.
+func (s *sorter) movable(it *Item) bool {
+	_, ok := changeOf(it, "", reconcile.Redrive)
+	return ok || it.LedgerState == "" || it.LedgerState == rowMissing
+}
+
+// againHarmless: what this store has published before may go again when the row
+// proves that nobody holds the earlier one, or when a second send is harmless.
+func againHarmless(it *Item) bool {
+	state := ledger.State(it.LedgerState)
+	return state == ledger.Failed || state == ledger.Queued || it.Row == rowReplaySafe || it.Row == rowIdempotent
+}
+
+func (s *sorter) hold(a reconcile.Assessed, why, needs string) {
+	j := a.Job
+	h := Held{Copy: j.Message.Copy, MessageID: j.Message.MessageID, JobKey: j.JobKey, Class: a.Class.Class, Why: why, Needs: needs}
+	a.Decision.Action, a.Decision.Why, a.Decision.Needs = reconcile.Hold, why, needs
+	s.held, s.heldAs = append(s.held, h), append(s.heldAs, a)
+	s.stays(a)
+}
+
+func (s *sorter) leaveOut(why string, a reconcile.Assessed) {
+	s.leftOut[why]++
+	s.stays(a)
+}
+
+// stays notes that a job remains in the queue before later ones of its group.
+// One whose effect is proven holds nobody up.
+func (s *sorter) stays(a reconcile.Assessed) {
+	if key := a.Job.Message.OrderKey; key != "" && a.Decision.Action != reconcile.Settle && a.Decision.Action != reconcile.Discard {
+		s.blocked[key] = true
+	}
+}
+
+func firstOf(vs ...string) string {
+	for _, v := range vs {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,346 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/crash"
+	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/reconcile"
+)
+
+// work is one item in the hands of a batch. The four flags say what is already
+// durable, so that a resumed item starts at the first step that is missing.
+type work struct {
+	index    int
+	item     *Item
+	action   reconcile.Action
+	delivery broker.Delivery
+	job      job.Job
+	attempt  *int // what the records say: the attempt that is published
+
+	intended  bool // step 3: the intent is in the log
+	queued    bool // step 4: the row is queued by this run, or needs no move
+	published bool // step 5: the publish is in the log, or nothing is to be published
+}
+
+// carry takes the works of one batch through the steps, in the one order that
+// makes a crash anywhere safe. A work that a step stops does not reach the
+// next; an error stops the run, and what it leaves open is for resume.
+//
+//  1. receive and match (receive.go)
+//  2. re-check
+//  3. archive what is settled; intent, durable
+//  4. ledger, by compare-and-set
+//  5. publish; outcome, durable
+//  6. acknowledge; outcome
+//
+// The lease stands before each: a process suspended past it does nothing more.
+func (s *session) carry(ctx context.Context, ws []*work) error {
+	steps := []func(context.Context, []*work) ([]*work, error){
+		s.recheck, s.keep, s.intend, s.change, s.publish, s.acknowledge,
+	}
+	for _, step := range steps {
+		if len(ws) == 0 {
+			return nil
+		}
+		if err := s.lease.check(ctx); err != nil {
+			return err
+		}
+		var err error
+		if ws, err = step(ctx, ws); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recheck is step 2: what is true now must be what was approved.
+func (s *session) recheck(ctx context.Context, ws []*work) ([]*work, error) {
+	crash.At("run.1.received")
+	stop := map[*work]ItemEnd{}
+	var fresh []*work
+	for _, w := range ws {
+		switch {
+		case !w.sameMessage():
+			stop[w] = ItemEnd{endSkipped, "changed_message"}
+		case !w.queued:
+			fresh = append(fresh, w)
+		}
+	}
+	if err := s.compare(ctx, fresh, stop); err != nil {
+		return nil, err
+	}
+	return s.drop(ctx, ws, stop)
+}
+
+// sameMessage reports that the copy holds what was approved, byte for byte.
+func (w *work) sameMessage() bool {
+	return w.job.JobKey == w.item.JobKey && w.job.PayloadSHA256 == w.item.PayloadSHA256 &&
+		w.job.BodySHA256 == w.item.BodySHA256 && w.job.MessageSHA256 == w.item.MessageSHA256
+}
+
+// compare assesses the jobs anew and stops those that are not as planned. A row
+// that this run has queued was compared before it was.
+func (s *session) compare(ctx context.Context, fresh []*work, stop map[*work]ItemEnd) error {
+	if len(fresh) == 0 {
+		return nil
+	}
+	jobs := make([]job.Job, len(fresh))
+	for i, w := range fresh {
+		jobs[i] = w.job
+	}
+	as, err := s.Assess.Assess(ctx, jobs, s.plan.Lifts)
+	if err != nil {
+		return fmt.Errorf("re-check %d jobs: %w", len(jobs), err)
+	}
+	if len(as) != len(jobs) {
+		return fmt.Errorf("re-check %d jobs: %d answers", len(jobs), len(as))
+	}
+	for i, w := range fresh {
+		if why := s.changed(w, as[i]); why != "" {
+			stop[w] = ItemEnd{endSkipped, why}
+		}
+	}
+	return nil
+}
+
+// changed names what is no longer as approved, or is empty.
+func (s *session) changed(w *work, a reconcile.Assessed) string {
+	it := w.item
+	switch {
+	case s.tracker.isBlocked(it.OrderKey) && s.ordered:
+		return "order_blocked"
+	case a.Row != nil && a.Row.Found == ledger.Unreadable:
+		return "ledger_unreadable"
+	case (a.Row == nil) != (it.LedgerState == "") || a.Row != nil && !it.asPlanned(*a.Row):
+		return "changed_ledger"
+	}
+	now := frozen(a, w.job)
+	switch {
+	case now.Class != it.Class || now.Rule != it.Rule || now.Disposition != it.Disposition:
+		return "changed_class"
+	case now.Effect != it.Effect:
+		return "changed_effect"
+	case now.Verdict != it.Verdict || now.EvidenceSHA256 != it.EvidenceSHA256:
+		return "changed_verdict"
+	case now.Action != it.Action || now.Row != it.Row || now.Why != it.Why || now.Lift != it.Lift:
+		return "changed_action"
+	case !it.SendBefore.IsZero() && !s.Now().Before(it.SendBefore):
+		return "send_before_passed"
+	default:
+		return ""
+	}
+}
+
+// keep writes the archive of what leaves its queue without going anywhere.
+func (s *session) keep(ctx context.Context, ws []*work) ([]*work, error) {
+	crash.At("run.2.rechecked")
+	var as []Archived
+	for _, w := range ws {
+		if w.action != reconcile.Settle {
+			continue
+		}
+		as = append(as, Archived{
+			Run: s.run, Plan: s.id, Queue: s.plan.Queue, Owner: s.Owner, Retention: s.Retention,
+			Job: w.job, Action: w.action, At: s.Now(),
+		})
+	}
+	if len(as) == 0 {
+		return ws, nil
+	}
+	if err := s.Archive.Save(ctx, as...); err != nil {
+		return nil, fmt.Errorf("archive %d copies of %s: %w: %w", len(as), s.plan.Entity, audit.ErrNotWritable, err)
+	}
+	return ws, nil
+}
+
+// intend is step 3. Until the log has the intents nothing is done; if it cannot
+// take them the run ends here.
+func (s *session) intend(ctx context.Context, ws []*work) ([]*work, error) {
+	crash.At("run.2.archived")
+	ws, err := s.extend(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	var rs []audit.Record
+	for _, w := range ws {
+		if !w.intended {
+			rs = append(rs, s.intentRecord(w))
+		}
+	}
+	if len(rs) == 0 {
+		return ws, nil
+	}
+	if err := s.mayStart(); err != nil {
+		return nil, err
+	}
+	if err := s.record(ctx, rs...); err != nil {
+		return nil, err
+	}
+	for _, w := range ws {
+		w.intended = true
+	}
+	return ws, nil
+}
+
+// change is step 4: the row becomes this run's, or the item stops.
+func (s *session) change(ctx context.Context, ws []*work) ([]*work, error) {
+	crash.At("run.3.intended")
+	if !s.writable() {
+		return ws, nil
+	}
+	var cs []ledger.Change
+	var moved []*work
+	for _, w := range ws {
+		c, ok := changeOf(w.item, s.run, w.action)
+		if w.queued || !ok {
+			continue
+		}
+		c.Actor = s.who.Actor.Name
+		cs, moved = append(cs, c), append(moved, w)
+	}
+	stop := map[*work]ItemEnd{}
+	for i, r := range s.apply(ctx, cs) {
+		switch r.Outcome {
+		case ledger.Won:
+			moved[i].queued = true
+		case ledger.Lost:
+			stop[moved[i]] = ItemEnd{endSkipped, "ledger_lost"}
+		default:
+			stop[moved[i]] = ItemEnd{endUnknown, "ledger"}
+		}
+	}
+	return s.drop(ctx, ws, stop)
+}
+
+// apply makes the changes and reads back what was not clearly won: a row that
+// this run queued was won, whatever became of the reply.
+func (s *session) apply(ctx context.Context, cs []ledger.Change) []ledger.Result {
+	var rs []ledger.Result
+	for part := range slices.Chunk(cs, atLeast(s.Ledger.Capabilities().MaxBatch, len(cs))) {
+		rs = append(rs, s.Ledger.Apply(ctx, part)...)
+	}
+	for i := range rs {
+		if rs[i].Outcome == ledger.Won {
+			continue
+		}
+		l := s.Ledger.Get(ctx, []ledger.Key{cs[i].Key})[0]
+		if l.Found == ledger.Present && achieved(cs[i], l.Row) {
+			rs[i].Outcome = ledger.Won
+		}
+	}
+	return rs
+}
+
+// publish is step 5. Its outcomes are in the log before anything is
+// acknowledged.
+func (s *session) publish(ctx context.Context, ws []*work) ([]*work, error) {
+	crash.At("run.4.queued")
+	ws, err := s.extend(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	var send []*work
+	for _, w := range ws {
+		if !w.published && w.action == reconcile.Redrive {
+			send = append(send, w)
+		}
+	}
+	if len(send) == 0 {
+		return ws, nil
+	}
+	stop := map[*work]ItemEnd{}
+	if s.mayStart() != nil {
+		for _, w := range send {
+			stop[w] = ItemEnd{endSkipped, "expired"}
+		}
+		return s.drop(ctx, ws, stop)
+	}
+	rs := s.send(ctx, send)
+	crash.At("run.5.published")
+	recs := make([]audit.Record, len(send))
+	for i, w := range send {
+		recs[i] = s.outcomeRecord(w, audit.StepPublish, rs[i])
+	}
+	if err := s.record(ctx, recs...); err != nil {
+		return nil, err
+	}
+	for i, w := range send {
+		if rs[i].Outcome == broker.Done {
+			w.published = true
+			continue
+		}
+		stop[w] = s.unsent(w, rs[i])
+	}
+	return s.drop(ctx, ws, stop)
+}
+
+// unsent is how an item ends whose publish was not done. One that the broker
+// asked to slow down for stays open: its intent and its row stand, so it is
+// sent by a later batch at the lower rate.
+func (s *session) unsent(w *work, r broker.Result) ItemEnd {
+	switch {
+	case r.Outcome == broker.Unknown:
+		return ItemEnd{endUnknown, "publish"}
+	case errors.Is(r.Err, broker.ErrThrottled) && s.again(w):
+		return ItemEnd{}
+	default:
+		return ItemEnd{endFailed, "publish_refused"}
+	}
+}
+
+// acknowledge is step 6: exactly the received copies whose publish is recorded,
+// or which are settled.
+func (s *session) acknowledge(ctx context.Context, ws []*work) ([]*work, error) {
+	crash.At("run.5.recorded")
+	ds := make([]broker.Delivery, len(ws))
+	for i, w := range ws {
+		ds[i] = w.delivery
+	}
+	rs := inBatches(ds, s.caps.MaxBatch, func(ds []broker.Delivery) []broker.Result { return s.Broker.Ack(ctx, ds) })
+	crash.At("run.6.acknowledged")
+	recs := make([]audit.Record, len(ws))
+	for i, w := range ws {
+		recs[i] = s.outcomeRecord(w, audit.StepAck, rs[i])
+	}
+	if err := s.record(ctx, recs...); err != nil {
+		return nil, err
+	}
+	for i, w := range ws {
+		e := endOf(w.action)
+		if rs[i].Outcome != broker.Done {
+			e = ItemEnd{endUnknown, "ack"}
+		}
+		s.tracker.end(w.index, e)
+	}
+	crash.At("run.6.recorded")
+	return ws, nil
+}
+
+// mayStart refuses what is new once the plan has expired.
+func (s *session) mayStart() error {
+	if now := s.Now(); !now.Before(s.plan.ExpiresAt) {
+		return &StoppedError{Why: "expired", At: s.plan.ExpiresAt}
+	}
+	return nil
+}
+
+// StoppedError says why a run ended before its plan was done, by its own rules.
+type StoppedError struct {
+	Why string // "expired", "revoked", "policy_changed", …
+	At  time.Time
+}
+
+func (e *StoppedError) Error() string {
+	return fmt.Sprintf("run stopped: %s at %s", e.Why, e.At.UTC().Format(time.RFC3339))
+}
+
+// Is makes a StoppedError a refusal.
+func (e *StoppedError) Is(target error) bool { return target == ErrRefused }

@@ -1,0 +1,97 @@
+package redrive
+
+import (
+	"slices"
+
+	"github.com/redrivectl/redrivectl/reconcile"
+)
+
+// selfMax is how many redrives a queue may have in 24 hours, over all plans,
+// without another person.
+const selfMax = 10
+
+// TierInput is what decides who must approve a plan.
+type TierInput struct {
+	Items []Item
+	Lifts Lifts
+	// SelfBefore counts the redrives of the queue planned under the self tier in
+	// the last 24 hours.
+	SelfBefore int
+	Ledger     bool // the queue has one
+	Billing    bool // a repeated effect costs money
+	// PolicyApproved and SettingsApproved: shipped as default, or carried by a
+	// plan that another person approved.
+	PolicyApproved   bool
+	SettingsApproved bool
+	// OverCap: an item would be redriven more often than the cap.
+	OverCap bool
+}
+
+// TierOf is the tier of a plan with every reason for it, sorted. What is not
+// plainly safe needs another person.
+func TierOf(in TierInput) (Tier, []string) {
+	var redrives []Item
+	for _, it := range in.Items {
+		if it.Action == reconcile.Redrive {
+			redrives = append(redrives, it)
+		}
+	}
+	has := func(f func(Item) bool) bool { return slices.ContainsFunc(redrives, f) }
+	lift := func(name string) func(Item) bool { return func(it Item) bool { return it.Lift == name } }
+	some := len(redrives) > 0
+
+	two := picked(map[string]bool{
+		"accepted_duplicate_risk": has(func(it Item) bool { return it.Lift == "duplicates" || it.Republish }),
+	})
+	one := picked(map[string]bool{
+		"more_items":            some && in.SelfBefore+len(redrives) > selfMax,
+		"stated_correction":     some && in.Lifts.Fixed != "",
+		"claimed_class":         some && in.Lifts.As != "",
+		"provisional_no":        has(lift("provisional")),
+		"no_ledger":             some && !in.Ledger,
+		"fan_out":               some && in.Lifts.FanOut,
+		"break_order":           some && in.Lifts.BreakOrder,
+		"typed_destination":     some && in.Lifts.To != "",
+		"effects_by_flag":       some && in.Lifts.EffectsByFlag,
+		"billing":               some && in.Billing,
+		"redrive_cap":           some && in.OverCap,
+		"not_proven":            has(func(it Item) bool { return !proven(it) }),
+		"unapproved_policy":     !in.PolicyApproved,
+		"unapproved_settings":   !in.SettingsApproved,
+		"action_without_a_rule": slices.ContainsFunc(in.Items, func(it Item) bool { return !planned(it.Action) }),
+	})
+	switch {
+	case len(two) > 0:
+		return TierTwo, append(two, one...)
+	case len(one) > 0:
+		return TierOne, one
+	case some:
+		return TierSelf, []string{"proven"}
+	default:
+		return TierSelf, []string{"settles_only"}
+	}
+}
+
+// proven: nothing was sent, the provider has not accepted, or a second send is
+// harmless; see the decision table.
+func proven(it Item) bool { return it.Row >= rowNoEffect && it.Row <= rowIdempotent }
+
+// Rows of the decision table that prove a redrive.
+const (
+	rowNoEffect   = 7
+	rowReplaySafe = 10
+	rowIdempotent = 11
+)
+
+func planned(a reconcile.Action) bool { return a == reconcile.Redrive || a == reconcile.Settle }
+
+func picked(m map[string]bool) []string {
+	var names []string
+	for name, yes := range m {
+		if yes {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
