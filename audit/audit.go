@@ -30,6 +30,47 @@ const (
 	Outcome Phase = "outcome"
 )
 
+// Actions of a run on one job. A record's Action is one of these, or names what
+// else was done ("run", "plan", "approve", "fence", "reveal").
+const (
+	ActionRedrive    = "redrive"
+	ActionSettle     = "settle"
+	ActionDiscard    = "discard"
+	ActionCheckpoint = "checkpoint" // written by the log itself
+)
+
+// Steps that an outcome speaks of. In a run each copy (CopyID) has an intent;
+// its publish outcome leaves the intent open; an ack or a close outcome ends
+// it, and a close may stand without an intent (a skip). An outcome with no step
+// ends the action as a whole. When a copy has several intents the newest
+// counts.
+const (
+	StepPublish = "publish"
+	StepAck     = "ack"
+	StepLedger  = "ledger"
+	StepClose   = "close"
+)
+
+// Results of a step. Held, skipped and failed stand in close outcomes, with
+// their reason.
+const (
+	ResultDone    = "done"
+	ResultRefused = "refused"
+	ResultUnknown = "unknown"
+	ResultHeld    = "held"
+	ResultSkipped = "skipped"
+	ResultFailed  = "failed"
+)
+
+// Keys of Details that the store itself reads or writes.
+const (
+	// DetailStatement is the SHA-256 of an approval's canonical bytes.
+	DetailStatement = "statement_sha256"
+	// DetailSeq and DetailHash are a checkpoint's place in the chain.
+	DetailSeq  = "seq"
+	DetailHash = "hash"
+)
+
 // Person is who acted and how that is known.
 type Person struct {
 	Name string `json:"name"`

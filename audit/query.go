@@ -1,0 +1,41 @@
+package audit
+
+import (
+	"strings"
+	"time"
+)
+
+// Query selects records. Empty fields select everything; the others must all
+// hold.
+type Query struct {
+	Run          string
+	Plan         string
+	Queue        string
+	Action       string
+	Phase        Phase
+	JobKey       string
+	JobKeyPrefix string
+	MessageID    string
+	CopyID       string
+	Customer     string    // the tag, not the customer's ID
+	Since        time.Time // inclusive
+	Until        time.Time // exclusive
+	OldestFirst  bool      // default: newest first
+	Limit        int       // 0: all
+}
+
+// Match reports whether the query selects r. Order and limit are the reader's.
+func (q Query) Match(r Record) bool {
+	same := func(want, have string) bool { return want == "" || want == have }
+	return same(q.Run, r.Run) && same(q.Plan, r.Plan) && same(q.Queue, r.Queue) &&
+		same(q.Action, r.Action) && same(string(q.Phase), string(r.Phase)) &&
+		same(q.JobKey, r.JobKey) && strings.HasPrefix(r.JobKey, q.JobKeyPrefix) &&
+		same(q.MessageID, r.MessageID) && same(q.CopyID, r.CopyID) && same(q.Customer, r.Customer) &&
+		(q.Since.IsZero() || !r.Time.Before(q.Since)) && (q.Until.IsZero() || r.Time.Before(q.Until))
+}
+
+// Entry is one stored record with its own hash.
+type Entry struct {
+	Record Record `json:"record"`
+	Hash   string `json:"hash"`
+}

@@ -1,0 +1,300 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/redrivectl/redrivectl/audit"
+)
+
+// wholeBelow is the length up to which a run's start verifies the whole log; a
+// longer one is verified from the remembered checkpoint on.
+const wholeBelow = 20_000
+
+// selectRows reads records with their columns, so that both can be compared.
+const selectRows = `SELECT seq, hash, record, time, action, phase, step, result, run, plan, queue,
+  copy_id, job_key, message_id, customer FROM audit`
+
+// scanRow reads one record as it is stored, and says where a column does not
+// repeat it.
+func scanRow(rows *sql.Rows) (audit.Row, error) {
+	var r audit.Row
+	var c audit.Record
+	var record sql.RawBytes
+	var at int64
+	err := rows.Scan(&r.Seq, &r.Hash, &record, &at, &c.Action, &c.Phase, &c.Step, &c.Result, &c.Run, &c.Plan, &c.Queue,
+		&c.CopyID, &c.JobKey, &c.MessageID, &c.Customer)
+	r.Canonical = append([]byte(nil), record...)
+	if rec, bad := audit.Decode(r.Canonical); err == nil && bad == nil {
+		c.Time = fromNanos(at)
+		r.Fault = columnFault(c, rec)
+	}
+	return r, err
+}
+
+func columnFault(c, rec audit.Record) string {
+	want := columns(rec)
+	for i, have := range columns(c) {
+		if have != want[i] {
+			return "record was edited: a search column differs from it"
+		}
+	}
+	return ""
+}
+
+// auditRows yields the records from a sequence on, as one snapshot of q.
+func auditRows(ctx context.Context, q querier, from int64) iter.Seq2[audit.Row, error] {
+	stop := errors.New("stop")
+	return func(yield func(audit.Row, error) bool) {
+		err := each(ctx, q, func(rows *sql.Rows) error {
+			r, err := scanRow(rows)
+			if err != nil {
+				return err
+			}
+			if !yield(r, nil) {
+				return stop
+			}
+			return nil
+		}, selectRows+` WHERE seq >= ? ORDER BY seq`, from)
+		if err != nil && !errors.Is(err, stop) {
+			yield(audit.Row{}, err)
+		}
+	}
+}
+
+// snapshot reads within one transaction, so that rows and head belong together.
+func (s *Store) snapshot(ctx context.Context, read func(*sql.Tx) error) error {
+	t, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(read(t), t.Rollback())
+}
+
+// VerifyAudit verifies the whole log against the checkpoint that this machine
+// remembers, and remembers its head when it is sound. The error says that the
+// log could not be read, or the checkpoint not be remembered.
+func (s *Store) VerifyAudit(ctx context.Context) (audit.Report, error) {
+	remembered, err := s.Checkpoint()
+	if err != nil {
+		return audit.Report{}, err
+	}
+	report, err := s.verify(ctx, audit.Head{}, remembered)
+	if err == nil && report.OK {
+		err = s.remember(report.Head)
+	}
+	return report, err
+}
+
+// VerifyTail verifies what the log holds behind from, which must be in it: an
+// error that wraps audit.ErrBroken names the first problem.
+func (s *Store) VerifyTail(ctx context.Context, from audit.Head) (audit.Head, error) {
+	report, err := s.verify(ctx, from, nil)
+	if err == nil && !report.OK {
+		p := report.Problems[0]
+		err = fmt.Errorf("%w: record %d: %s", audit.ErrBroken, p.Seq, p.What)
+	}
+	return report.Head, err
+}
+
+func (s *Store) verify(ctx context.Context, from audit.Head, remembered *audit.Head) (audit.Report, error) {
+	v := audit.NewVerifier(s.id, from, remembered)
+	err := s.snapshot(ctx, func(t *sql.Tx) error {
+		if err := s.anchors(ctx, t, v, from); err != nil {
+			return err
+		}
+		return v.Walk(ctx, auditRows(ctx, t, from.Seq+1))
+	})
+	return v.Report(), err
+}
+
+// anchors checks what stands around the chain: the triggers, the record of the
+// end, and the record that the walk starts behind.
+func (s *Store) anchors(ctx context.Context, t *sql.Tx, v *audit.Verifier, from audit.Head) error {
+	faults, err := schemaFaults(ctx, t)
+	if err != nil {
+		return err
+	}
+	for _, f := range faults {
+		v.Problem(0, f)
+	}
+	if _, err := readHead(ctx, t, s.id); errors.Is(err, audit.ErrBroken) {
+		v.Problem(0, strings.TrimPrefix(err.Error(), audit.ErrBroken.Error()+": "))
+	} else if err != nil {
+		return err
+	}
+	if from.Seq == 0 {
+		return nil
+	}
+	var hash string
+	err = t.QueryRowContext(ctx, `SELECT hash FROM audit WHERE seq = ?`, from.Seq).Scan(&hash)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if hash != from.Hash {
+		v.Problem(from.Seq, "the log was cut or rewritten: it does not extend the remembered checkpoint")
+	}
+	return nil
+}
+
+// Checkpoint is the head that this machine remembers of the store; nil if none.
+func (s *Store) Checkpoint() (*audit.Head, error) {
+	if s.remembered.Dir == "" {
+		return nil, nil
+	}
+	return s.remembered.Load(s.id)
+}
+
+func (s *Store) remember(h audit.Head) error {
+	if s.remembered.Dir == "" || h.Seq == 0 {
+		return nil
+	}
+	return s.remembered.Save(h)
+}
+
+// verifyForRun is what must hold before a run starts: the log is whole, as far
+// as is told at a bearable price, and its head could be remembered.
+func (s *Store) verifyForRun(ctx context.Context) error {
+	from, err := s.Checkpoint()
+	if err != nil {
+		return notWritable("verify audit log", err)
+	}
+	if from == nil || from.Seq <= wholeBelow {
+		return s.verifyWhole(ctx)
+	}
+	return s.verifyFrom(ctx, *from)
+}
+
+func (s *Store) verifyWhole(ctx context.Context) error {
+	report, err := s.VerifyAudit(ctx)
+	if err != nil {
+		return notWritable("verify audit log", err)
+	}
+	if !report.OK {
+		p := report.Problems[0]
+		return fmt.Errorf("%w: record %d: %s", audit.ErrBroken, p.Seq, p.What)
+	}
+	return nil
+}
+
+func (s *Store) verifyFrom(ctx context.Context, from audit.Head) error {
+	head, err := s.VerifyTail(ctx, from)
+	if errors.Is(err, audit.ErrBroken) {
+		return err
+	}
+	if err == nil {
+		err = s.remember(head)
+	}
+	return notWritable("verify audit log", err)
+}
+
+// advance moves the remembered checkpoint to the end of the log. Its error is a
+// log that does not verify; a checkpoint that cannot be written takes back no
+// record, so that error is kept for CheckpointError.
+func (s *Store) advance(ctx context.Context) error {
+	if s.remembered.Dir == "" {
+		return nil
+	}
+	from, err := s.Checkpoint()
+	if from == nil {
+		from = &audit.Head{Store: s.id}
+	}
+	if err == nil {
+		var head audit.Head
+		head, err = s.VerifyTail(ctx, *from)
+		if errors.Is(err, audit.ErrBroken) {
+			return err
+		}
+		if err == nil {
+			err = s.remember(head)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checkpointErr = err
+	return nil
+}
+
+// CheckpointError is why the last checkpoint could not be remembered, or nil.
+func (s *Store) CheckpointError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.checkpointErr
+}
+
+// ExportAudit writes the whole log in the form that audit.VerifyExport reads.
+func (s *Store) ExportAudit(ctx context.Context, w io.Writer) error {
+	return s.snapshot(ctx, func(t *sql.Tx) error {
+		h, err := recordedHead(ctx, t, s.id)
+		if err != nil {
+			return err
+		}
+		return audit.Export(ctx, w, h, auditRows(ctx, t, 1))
+	})
+}
+
+// FindAudit calls each for every record that the query selects, newest first
+// unless it says otherwise. A record that cannot be read is an error.
+func (s *Store) FindAudit(ctx context.Context, q audit.Query, found func(audit.Entry) error) error {
+	where, args := conditions(q)
+	order := ` ORDER BY seq DESC`
+	if q.OldestFirst {
+		order = ` ORDER BY seq`
+	}
+	if q.Limit > 0 {
+		order += fmt.Sprintf(` LIMIT %d`, q.Limit)
+	}
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
+		r, err := scanRow(rows)
+		if err != nil {
+			return err
+		}
+		rec, err := audit.Decode(r.Canonical)
+		if err != nil {
+			return err
+		}
+		return found(audit.Entry{Record: rec, Hash: r.Hash})
+	}, selectRows+where+order, args...)
+	if err != nil {
+		return fmt.Errorf("read audit log: %w", err)
+	}
+	return nil
+}
+
+// conditions is the query's WHERE. The prefix of a job key is a range, so that
+// it can use the index.
+func conditions(q audit.Query) (string, []any) {
+	var terms []string
+	var args []any
+	add := func(term, value string) {
+		if value != "" {
+			terms, args = append(terms, term), append(args, value)
+		}
+	}
+	add(`run = ? AND run <> ''`, q.Run)
+	add(`plan = ? AND plan <> ''`, q.Plan)
+	add(`queue = ?`, q.Queue)
+	add(`action = ?`, q.Action)
+	add(`phase = ?`, string(q.Phase))
+	add(`job_key = ? AND job_key <> ''`, q.JobKey)
+	add(`job_key >= ? AND job_key <> ''`, q.JobKeyPrefix)
+	add(`job_key < ? || char(0x10ffff)`, q.JobKeyPrefix)
+	add(`message_id = ? AND message_id <> ''`, q.MessageID)
+	add(`copy_id = ? AND copy_id <> ''`, q.CopyID)
+	add(`customer = ? AND customer <> ''`, q.Customer)
+	if !q.Since.IsZero() {
+		terms, args = append(terms, `time >= ?`), append(args, nanos(q.Since))
+	}
+	if !q.Until.IsZero() {
+		terms, args = append(terms, `time < ?`), append(args, nanos(q.Until))
+	}
+	if len(terms) == 0 {
+		return "", nil
+	}
+	return ` WHERE ` + strings.Join(terms, ` AND `), args
+}

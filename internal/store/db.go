@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+	"time"
+
+	"github.com/ncruces/go-sqlite3/driver"
+)
+
+// busyWait is how long a transaction waits for another process's, in
+// milliseconds of the pragma below.
+const busyPragma = "busy_timeout(10000)"
+
+// dsn is the URI of the file. modeof gives the write-ahead log the mode of the
+// database itself; recursive_triggers makes REPLACE fire the delete trigger.
+func dsn(path, vfs, mode string) string {
+	v := url.Values{"mode": {mode}}
+	v.Add("_pragma", busyPragma)
+	if vfs != "" {
+		v.Set("vfs", vfs)
+	}
+	if mode == "rw" {
+		v.Set("modeof", path)
+		v.Add("_pragma", "recursive_triggers(1)")
+		v.Add("_pragma", "synchronous(full)")
+		v.Add("_pragma", "foreign_keys(1)")
+	}
+	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: v.Encode()}
+	return u.String()
+}
+
+func openDB(dsn string, conns int) (*sql.DB, error) {
+	db, err := driver.Open(dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return db, nil
+}
+
+// querier is a database, a connection or a transaction to read from.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// each calls scan for every row of the query.
+func each(ctx context.Context, q querier, scan func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Times are stored as nanoseconds since 1970; the zero time is 0.
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func fromNanos(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}

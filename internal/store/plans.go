@@ -1,0 +1,303 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
+)
+
+// live is the condition on plans p under which a plan holds its jobs; its
+// parameter is the time.
+const live = `(p.state = 'running' OR (p.state IN ('waiting', 'approved') AND p.expires_at > ?))`
+
+// SavePlan stores a plan whose ID is the digest of its canonical bytes. See
+// redrive.Plans.
+func (s *Store) SavePlan(ctx context.Context, id redrive.PlanID, canonical []byte, p redrive.Plan, rec audit.Record) error {
+	sum := sha256.Sum256(canonical)
+	if hex.EncodeToString(sum[:]) != string(id) {
+		return fmt.Errorf("save plan %s: bytes do not hash to it: %w", id, redrive.ErrChanged)
+	}
+	rec.Plan = string(id)
+	_, err := s.write(ctx, "save plan", 1, func(ctx context.Context, t *tx) error {
+		if err := t.insertPlan(ctx, id, canonical, p); err != nil {
+			return err
+		}
+		if err := t.refuseShared(ctx, id); err != nil {
+			return err
+		}
+		return t.append(ctx, rec)
+	})
+	return err
+}
+
+func (t *tx) insertPlan(ctx context.Context, id redrive.PlanID, canonical []byte, p redrive.Plan) error {
+	var exists bool
+	if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM plans WHERE id = ?)`, id).Scan(&exists); err != nil {
+		return err
+	}
+	if exists {
+		return refuse("plan %s exists already: %w", id, redrive.ErrRefused)
+	}
+	_, err := t.ExecContext(ctx, `INSERT INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		string(id), canonical, string(redrive.PlanWaiting), p.Queue, leaseKey(p), string(p.Tier), redrives(p),
+		nanos(p.CreatedAt), nanos(p.ExpiresAt))
+	if err != nil {
+		return err
+	}
+	return t.insertItems(ctx, id, p.Items)
+}
+
+func (t *tx) insertItems(ctx context.Context, id redrive.PlanID, items []redrive.Item) error {
+	insert, err := t.PrepareContext(ctx, `INSERT INTO plan_items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+	if err != nil {
+		return err
+	}
+	for n, i := range items {
+		_, err := insert.ExecContext(ctx, string(id), n, i.Copy.String(), i.Copy.Entity, i.Copy.ID,
+			i.JobKey, i.Consumer, i.Origin, i.PayloadSHA256)
+		if err != nil {
+			return errors.Join(err, insert.Close())
+		}
+	}
+	return insert.Close()
+}
+
+// leaseKey names the dead-letter queue itself: two configured names of one queue
+// share its lease.
+func leaseKey(p redrive.Plan) string { return p.Broker + ":" + p.Entity }
+
+func redrives(p redrive.Plan) (n int) {
+	for _, i := range p.Items {
+		if i.Action == reconcile.Redrive {
+			n++
+		}
+	}
+	return n
+}
+
+// refuseShared refuses the plan that was just inserted when a copy or a job of
+// it is in another live plan.
+func (t *tx) refuseShared(ctx context.Context, id redrive.PlanID) error {
+	const shared = `SELECT o.plan, n.job_key, n.copy FROM plan_items n JOIN plan_items o ON %s
+  JOIN plans p ON p.id = o.plan WHERE n.plan = ? AND o.plan <> n.plan AND ` + live + ` LIMIT 1`
+	for _, same := range []string{`o.copy = n.copy`, `n.job_key <> '' AND o.job_key <> '' AND o.job_key = n.job_key AND o.consumer = n.consumer`} {
+		var in redrive.InPlanError
+		var copyID string
+		err := t.QueryRowContext(ctx, fmt.Sprintf(shared, same), string(id), nanos(t.store.now())).Scan(&in.Plan, &in.Job, &copyID)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if in.Job == "" {
+			in.Job = copyID
+		}
+		return refusal{&in}
+	}
+	return nil
+}
+
+const selectPlans = `SELECT p.id, p.bytes, p.state, p.expires_at, coalesce(r.id, '')
+  FROM plans p LEFT JOIN runs r ON r.plan = p.id`
+
+func scanPlan(now time.Time, scan func(...any) error) (redrive.StoredPlan, error) {
+	var p redrive.StoredPlan
+	var expires int64
+	if err := scan(&p.ID, &p.Bytes, &p.State, &expires, &p.Run); err != nil {
+		return p, err
+	}
+	if err := json.Unmarshal(p.Bytes, &p.Plan); err != nil {
+		return p, refuse("read plan %s: %w", p.ID, redrive.ErrChanged)
+	}
+	if p.State.Live() && p.State != redrive.PlanRunning && nanos(now) >= expires {
+		p.State = redrive.PlanExpired
+	}
+	return p, nil
+}
+
+func (s *Store) plans(ctx context.Context, q querier, where string, args ...any) ([]redrive.StoredPlan, error) {
+	var ps []redrive.StoredPlan
+	err := each(ctx, q, func(rows *sql.Rows) error {
+		p, err := scanPlan(s.now(), rows.Scan)
+		ps = append(ps, p)
+		return err
+	}, selectPlans+where, args...)
+	return ps, err
+}
+
+// LoadPlan finds a plan by a unique prefix of its ID.
+func (s *Store) LoadPlan(ctx context.Context, prefix string) (redrive.StoredPlan, error) {
+	id, err := s.resolve(ctx, "plans", prefix)
+	if err != nil {
+		return redrive.StoredPlan{}, fmt.Errorf("plan %q: %w", prefix, err)
+	}
+	p, err := s.onePlan(ctx, s.read, redrive.PlanID(id))
+	if err != nil {
+		return redrive.StoredPlan{}, fmt.Errorf("load plan: %w", err)
+	}
+	return p, nil
+}
+
+func (s *Store) onePlan(ctx context.Context, q querier, id redrive.PlanID) (redrive.StoredPlan, error) {
+	p, err := scanPlan(s.now(), q.QueryRowContext(ctx, selectPlans+` WHERE p.id = ?`, string(id)).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, refuse("plan %s: %w", id, redrive.ErrNotFound)
+	}
+	return p, err
+}
+
+// resolve finds the one ID in a table that has the prefix.
+func (s *Store) resolve(ctx context.Context, table, prefix string) (string, error) {
+	var ids []string
+	prefix = strings.ToLower(prefix)
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	}, `SELECT id FROM `+table+` WHERE substr(id, 1, ?) = ? ORDER BY id LIMIT 2`, len(prefix), prefix)
+	switch {
+	case err != nil:
+		return "", err
+	case len(ids) == 0 || prefix == "":
+		return "", redrive.ErrNotFound
+	case len(ids) > 1 && ids[0] != prefix:
+		return "", redrive.ErrAmbiguous
+	}
+	return ids[0], nil
+}
+
+// ListPlans is every plan of the queue, or of all, newest first.
+func (s *Store) ListPlans(ctx context.Context, queue string) ([]redrive.StoredPlan, error) {
+	ps, err := s.plans(ctx, s.read, ` WHERE ?1 = '' OR p.queue = ?1 ORDER BY p.created_at DESC, p.id`, queue)
+	if err != nil {
+		return nil, fmt.Errorf("list plans: %w", err)
+	}
+	return ps, nil
+}
+
+// SetPlanState moves a plan if it is in state from. See redrive.Plans.
+func (s *Store) SetPlanState(ctx context.Context, id redrive.PlanID, from, to redrive.PlanState, rec audit.Record) error {
+	rec.Plan = string(id)
+	_, err := s.write(ctx, "move plan", 1, func(ctx context.Context, t *tx) error {
+		p, err := s.onePlan(ctx, t, id)
+		if err != nil {
+			return err
+		}
+		if p.State != from {
+			return refuse("plan %s is %s, not %s: %w", id, p.State, from, redrive.ErrRefused)
+		}
+		if err := t.setPlanState(ctx, id, to); err != nil {
+			return err
+		}
+		return t.append(ctx, rec)
+	})
+	return err
+}
+
+func (t *tx) setPlanState(ctx context.Context, id redrive.PlanID, to redrive.PlanState) error {
+	_, err := t.ExecContext(ctx, `UPDATE plans SET state = ? WHERE id = ?`, string(to), string(id))
+	return err
+}
+
+// InLivePlans maps the copies and job keys of live plans to their plan.
+func (s *Store) InLivePlans(ctx context.Context, queue string, now time.Time) (map[string]redrive.PlanID, error) {
+	in := map[string]redrive.PlanID{}
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
+		var plan redrive.PlanID
+		var copyID, jobKey string
+		if err := rows.Scan(&plan, &copyID, &jobKey); err != nil {
+			return err
+		}
+		in[copyID] = plan
+		if jobKey != "" {
+			in[jobKey] = plan
+		}
+		return nil
+	}, `SELECT i.plan, i.copy, i.job_key FROM plans p JOIN plan_items i ON i.plan = p.id
+  WHERE p.queue = ? AND `+live, queue, nanos(now))
+	if err != nil {
+		return nil, fmt.Errorf("read live plans: %w", err)
+	}
+	return in, nil
+}
+
+// SelfRedrives counts the redrives planned under the self tier since then.
+func (s *Store) SelfRedrives(ctx context.Context, queue string, since time.Time) (n int, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT coalesce(sum(p.redrives), 0) FROM plans p
+  WHERE p.queue = ? AND p.tier = 'self' AND p.created_at >= ? AND (p.state = 'finished' OR `+live+`)`,
+		queue, nanos(since), nanos(s.now())).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count self-approved redrives: %w", err)
+	}
+	return n, nil
+}
+
+// published are the copies of redrives whose publish was recorded as done, or
+// as unknown: one that may have happened counts. It is one row per run and copy.
+const published = `SELECT a.run, a.copy_id, coalesce(i.copy_entity, ''), coalesce(i.copy_id, ''), max(a.time) AS at
+  FROM audit a LEFT JOIN plan_items i ON i.plan = a.plan AND i.copy = a.copy_id
+  WHERE %s AND a.action = 'redrive' AND a.phase = 'outcome' AND a.step = 'publish' AND a.result IN ('done', 'unknown')
+  GROUP BY a.run, a.copy_id ORDER BY at, a.run`
+
+// PublishedOf answers identity for identity.
+func (s *Store) PublishedOf(ctx context.Context, ids []redrive.Identity) ([]redrive.Published, error) {
+	ps := make([]redrive.Published, len(ids))
+	err := s.snapshot(ctx, func(t *sql.Tx) error {
+		for n, id := range ids {
+			if err := publishedOf(ctx, t, id, &ps[n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read published jobs: %w", err)
+	}
+	return ps, nil
+}
+
+func publishedOf(ctx context.Context, q querier, id redrive.Identity, p *redrive.Published) error {
+	query, args := fmt.Sprintf(published, `a.job_key = ? AND a.job_key <> ''`), []any{id.JobKey}
+	if id.JobKey == "" {
+		query = fmt.Sprintf(published, `i.job_key = '' AND i.payload_sha256 = ? AND i.origin = ? AND a.copy_id <> ''`)
+		args = []any{id.PayloadSHA256, id.Origin}
+	}
+	return each(ctx, q, func(rows *sql.Rows) error {
+		var c broker.CopyID
+		var name string
+		var at int64
+		if err := rows.Scan(&p.LastRun, &name, &c.Entity, &c.ID, &at); err != nil {
+			return err
+		}
+		if c.ID == "" {
+			c = splitCopy(name)
+		}
+		p.Count++
+		p.Last = fromNanos(at)
+		p.Copies = append(p.Copies, c)
+		return nil
+	}, query, args...)
+}
+
+// splitCopy reads a copy identity back from its text, where no plan has its
+// parts.
+func splitCopy(name string) broker.CopyID {
+	n := strings.LastIndexByte(name, '/')
+	if n < 0 {
+		return broker.CopyID{ID: name}
+	}
+	return broker.CopyID{Entity: name[:n], ID: name[n+1:]}
+}
