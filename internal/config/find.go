@@ -55,7 +55,7 @@ func (c *Config) nameStore(getenv func(string) string) error {
 		c.Store.Named = true
 		return nil
 	}
-	dir, err := stateDir(getenv)
+	dir, err := StateDir(getenv)
 	if err != nil {
 		return err
 	}
@@ -63,9 +63,9 @@ func (c *Config) nameStore(getenv func(string) string) error {
 	return nil
 }
 
-// stateDir is the user's state folder by the XDG base directory specification,
+// StateDir is the user's state folder by the XDG base directory specification,
 // which has a relative $XDG_STATE_HOME ignored.
-func stateDir(getenv func(string) string) (string, error) {
+func StateDir(getenv func(string) string) (string, error) {
 	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return dir, nil
 	}
