@@ -41,6 +41,11 @@ func TestPayload(t *testing.T) {
 			PayloadOptions{},
 			Rendering{Form: FormHex, Text: "ff001b", Bytes: 3},
 		},
+		"not UTF-8, with a secret": {
+			"\xfftoken=abc",
+			PayloadOptions{},
+			Rendering{Form: FormHex, Text: "ff746f6b656e3d2a2a2a", Bytes: 10, Masked: true},
+		},
 		"cut at a character": {
 			"aéé",
 			PayloadOptions{Max: 4},
