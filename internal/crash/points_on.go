@@ -4,4 +4,9 @@ package crash
 
 // points lists every boundary in the order in which a recovery passes them. A
 // test compares it with the calls of At in the source.
-var points = []Point{}
+var points = []Point{
+	"worker.before_send",
+	"worker.after_send",
+	"worker.before_ack",
+	"worker.after_ack",
+}
