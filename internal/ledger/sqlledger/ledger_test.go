@@ -1,0 +1,331 @@
+package sqlledger
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/redrivectl/redrivectl/internal/ledger"
+)
+
+func made(t *testing.T, cfg Config, ddl string) *Ledger {
+	t.Helper()
+	if cfg.Path == "" {
+		cfg.Path, cfg.Create = filepath.Join(t.TempDir(), "ledger.db"), true
+	}
+	l, err := Open(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	if ddl == "" {
+		err = l.Init(context.Background())
+	} else {
+		_, err = l.db.Exec(ddl)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func whats(t *testing.T, l *Ledger) (ws []string) {
+	t.Helper()
+	fs, err := l.Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fs {
+		ws = append(ws, f.Severity+" "+f.What)
+	}
+	return ws
+}
+
+func TestBind(t *testing.T) {
+	t.Parallel()
+	d := sqliteDialect()
+	got, args, err := d.bind(`SELECT ':no', ":no", a::int, :b, :a_1 -- :no
+		/* :no */ FROM t WHERE x = :b`, params{"a_1": 1, "b": 2})
+	want := `SELECT ':no', ":no", a::int, ?1, ?2 -- :no
+		/* :no */ FROM t WHERE x = ?1`
+	if err != nil || got != want {
+		t.Errorf("%s, %v", got, err)
+	}
+	if d := cmp.Diff([]any{2, 1}, args); d != "" {
+		t.Error(d)
+	}
+	if _, _, err := d.bind("SELECT :unknown", nil); err == nil {
+		t.Error("a parameter without a value is bound")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]Config{
+		"neither path nor dsn": {},
+		"both":                 {Path: "a", DSN: "b"},
+		"mode":                 {Path: "a", Mode: "append"},
+		"dialect":              {Path: "a", Dialect: "oracle"},
+		"injected table":       {Path: "a", Table: `t"; DROP TABLE x; --`},
+		"injected column":      {Path: "a", Columns: map[string]string{"state": `s" OR 1`}},
+		"unknown column":       {Path: "a", Columns: map[string]string{"stat": "s"}},
+		"unknown statement":    {Path: "a", Statements: map[string]string{"put": "x"}},
+		"version order":        {Path: "a", VersionOrder: "semver"},
+		"time format":          {Path: "a", TimeFormat: "stardate"},
+		"retention":            {Path: "a", Retention: -1},
+	} {
+		if c.Validate() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestOpenMissingFile(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []Mode{Read, Write} {
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		if _, err := Open(t.Context(), Config{Path: path, Mode: mode}); err == nil {
+			t.Errorf("%s: a missing file opens", mode)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the file was made", mode)
+		}
+	}
+}
+
+// TestReadModeWritesNothing compares the file's bytes, journal included.
+func TestReadModeWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := made(t, Config{}, "")
+	if err := w.Insert(t.Context(), ledger.NewRow{Key: ledger.Key{JobKey: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(w.cfg.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(t.Context(), Config{Path: w.cfg.Path, Mode: Read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lk := r.Get(t.Context(), []ledger.Key{{JobKey: "a"}})[0]; lk.Found != ledger.Present {
+		t.Errorf("read: %+v", lk)
+	}
+	if _, err := r.db.Exec("DELETE FROM deliveries"); err == nil {
+		t.Error("the database of a read-only ledger can be written")
+	}
+	if err := r.Insert(t.Context(), ledger.NewRow{Key: ledger.Key{JobKey: "b"}}); !errors.Is(err, ledger.ErrReadOnly) {
+		t.Errorf("insert: %v", err)
+	}
+	if err := r.Init(t.Context()); !errors.Is(err, ledger.ErrReadOnly) {
+		t.Errorf("init: %v", err)
+	}
+	_ = r.Close()
+	after, err := os.ReadFile(w.cfg.Path)
+	if err != nil || string(before) != string(after) {
+		t.Errorf("the file changed (%v)", err)
+	}
+}
+
+const bare = `CREATE TABLE deliveries (job_key TEXT, state TEXT, attempt INTEGER)`
+
+func TestBareTable(t *testing.T) {
+	t.Parallel()
+	l := made(t, Config{RowWritten: ledger.AtClaim, Retention: time.Hour}, bare+`; INSERT INTO deliveries VALUES ('a', 'failed', 2)`)
+	want := ledger.Capabilities{MaxBatch: maxBatch, RowWritten: ledger.AtClaim, Retention: time.Hour}
+	if d := cmp.Diff(want, l.Capabilities()); d != "" {
+		t.Error(d)
+	}
+	lk := l.Get(t.Context(), []ledger.Key{{JobKey: "a", Consumer: "any"}})[0]
+	if d := cmp.Diff(ledger.Row{Key: ledger.Key{JobKey: "a"}, State: ledger.Failed, Attempt: 2}, lk.Row); d != "" || lk.Found != ledger.Present {
+		t.Errorf("%s %v\n%s", lk.Found, lk.Err, d)
+	}
+	r := l.Apply(t.Context(), []ledger.Change{{Key: lk.Row.Key, From: ledger.Failed, FromAttempt: 2, To: ledger.Queued}})[0]
+	if r.Outcome != ledger.Lost || !errors.Is(r.Err, ErrSchema) {
+		t.Errorf("a change without the columns for its rules: %d, %v", r.Outcome, r.Err)
+	}
+}
+
+func TestNoTableThenInit(t *testing.T) {
+	t.Parallel()
+	l, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "l.db"), Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if lk := l.Get(t.Context(), []ledger.Key{{JobKey: "a"}})[0]; lk.Found != ledger.Unreadable {
+		t.Errorf("without a table a row is %s", lk.Found)
+	}
+	if d := cmp.Diff([]string{"error no_table"}, whats(t, l)); d != "" {
+		t.Error(d)
+	}
+	for range 2 {
+		if err := l.Init(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff([]string(nil), whats(t, l)); d != "" {
+		t.Errorf("the shipped schema has findings:\n%s", d)
+	}
+	if c := l.Capabilities(); !c.Writable || !c.Scoped || !c.History || !c.SendBefore || !c.PayloadSHA256 {
+		t.Errorf("capabilities %+v", c)
+	}
+}
+
+func TestCheckFindsRows(t *testing.T) {
+	t.Parallel()
+	l := made(t, Config{Now: func() time.Time { return time.Now().Add(time.Hour) }}, bare+`;
+		ALTER TABLE deliveries ADD COLUMN send_deadline TEXT; ALTER TABLE deliveries ADD COLUMN claimed_at TEXT;
+		INSERT INTO deliveries VALUES ('a', 'lost', 1, NULL, NULL), ('b', 'sending', 1, NULL, NULL), ('b', 'sent', 1, 'soon', NULL)`)
+	got := whats(t, l)
+	for _, want := range []string{
+		"error missing_column", "warning no_history", "error key_not_unique", "warning no_state_index", "warning clock_skew",
+		"error unknown_state", "error sending_unclaimed", "error sending_without_deadline", "error unreadable_deadline", "error duplicate_key",
+	} {
+		if !strings.Contains(strings.Join(got, "\n"), want) {
+			t.Errorf("%q is not found in %q", want, got)
+		}
+	}
+	ls := l.Get(t.Context(), []ledger.Key{{JobKey: "b"}, {JobKey: "a"}, {JobKey: "c"}})
+	for i, want := range []ledger.Found{ledger.Unreadable, ledger.Unreadable, ledger.Missing} {
+		if ls[i].Found != want {
+			t.Errorf("row %d is %s, want %s", i, ls[i].Found, want)
+		}
+	}
+}
+
+// TestClaimWithoutHistoryLine: a worker that keeps the row but no history has
+// tried all the same, until a verdict covers it.
+func TestClaimWithoutHistoryLine(t *testing.T) {
+	t.Parallel()
+	l := made(t, Config{}, "")
+	k := ledger.Key{JobKey: "a"}
+	if err := l.Insert(t.Context(), ledger.NewRow{Key: k}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.db.Exec(`UPDATE deliveries SET state = 'sending', claimed_at = '2026-01-01 10:00:00', send_deadline = '2026-01-01T10:00:30Z'`); err != nil {
+		t.Fatal(err)
+	}
+	row := l.Get(t.Context(), []ledger.Key{k})[0].Row
+	a, open := row.EarliestUnresolved()
+	if !open || a.Number != 1 || a.ClaimedAt.Hour() != 10 || a.SendDeadline.Second() != 30 {
+		t.Fatalf("attempt %+v, %t", a, open)
+	}
+	for _, c := range []ledger.Change{
+		{Key: k, From: ledger.Sending, FromAttempt: 1, To: ledger.Fenced},
+		{Key: k, From: ledger.Fenced, FromAttempt: 1, To: ledger.Failed, Effect: "none", Resolve: ledger.ByVerdict},
+		{Key: k, From: ledger.Failed, FromAttempt: 1, To: ledger.Queued},
+	} {
+		if r := l.Apply(t.Context(), []ledger.Change{c})[0]; r.Outcome != ledger.Won {
+			t.Fatalf("%s → %s: %v", c.From, c.To, r.Err)
+		}
+	}
+	row = l.Get(t.Context(), []ledger.Key{k})[0].Row
+	if a, open := row.EarliestUnresolved(); open {
+		t.Errorf("after the verdict %+v is unresolved", a)
+	}
+}
+
+func TestOwnStatements(t *testing.T) {
+	t.Parallel()
+	l := made(t, Config{Statements: map[string]string{
+		"now": `SELECT '2026-05-01T00:00:00Z'`,
+		"get": `SELECT k AS job_key, 'failed' AS state, 3 AS attempt, ':x' AS reason FROM mine WHERE k IN (SELECT json_extract(value, '$.job_key') FROM json_each(:keys))`,
+	}}, bare+`; CREATE TABLE mine (k TEXT); INSERT INTO mine VALUES ('a')`)
+	lk := l.Get(t.Context(), []ledger.Key{{JobKey: "a"}})[0]
+	if lk.Row.Attempt != 3 || lk.Row.Reason != ":x" {
+		t.Errorf("%+v", lk)
+	}
+	if now, err := l.Now(t.Context()); err != nil || now.Month() != time.May {
+		t.Errorf("now %s, %v", now, err)
+	}
+}
+
+func TestDatabaseClock(t *testing.T) {
+	t.Parallel()
+	l := made(t, Config{}, "")
+	now, err := l.Now(t.Context())
+	if err != nil || time.Since(now).Abs() > time.Minute {
+		t.Errorf("now %s, %v", now, err)
+	}
+}
+
+func TestCommitFails(t *testing.T) {
+	t.Parallel()
+	l := made(t, Config{}, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := l.Apply(ctx, []ledger.Change{{Key: ledger.Key{JobKey: "a"}, From: ledger.Queued, FromAttempt: 1, To: ledger.Fenced}})[0]
+	if r.Outcome != ledger.Unknown || !errors.Is(r.Err, context.Canceled) {
+		t.Errorf("outcome %d, %v", r.Outcome, r.Err)
+	}
+}
+
+// TestIndexes holds the plan of the statements that run once per batch or change.
+func TestIndexes(t *testing.T) {
+	t.Parallel()
+	l := made(t, Config{}, "")
+	lay, err := l.tableLayout(t.Context(), l.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := ledger.Change{From: ledger.Queued, To: ledger.Sending}
+	for _, q := range []string{l.selectRows(lay) + l.whereKeys(lay), l.updateRow(lay, claim)} {
+		p := l.changeParams(time.Time{}, claim)
+		p["keys"] = "[]"
+		query, args, err := l.sql.bind("EXPLAIN QUERY PLAN "+q, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := l.db.Query(query, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(detail, "SCAN") && !strings.Contains(detail, "json_each") {
+				t.Errorf("%s in %s", detail, q)
+			}
+		}
+		_ = rows.Close()
+	}
+}
+
+func TestRendering(t *testing.T) {
+	t.Parallel()
+	l := made(t, Config{}, "")
+	k := ledger.Key{JobKey: "a"}
+	if _, err := l.Rendering(t.Context(), k); !errors.Is(err, ledger.ErrMissing) {
+		t.Errorf("without a row: %v", err)
+	}
+	if err := l.Insert(t.Context(), ledger.NewRow{Key: k}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := l.Rendering(t.Context(), k); b != nil || err != nil {
+		t.Errorf("before: %q, %v", b, err)
+	}
+	for _, content := range []string{"first\x00", "second"} {
+		if b, err := l.SaveRendering(t.Context(), k, []byte(content)); string(b) != "first\x00" || err != nil {
+			t.Errorf("stored %q, %v", b, err)
+		}
+	}
+	if _, err := l.db.Exec("UPDATE deliveries SET rendering = 'other'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Rendering(t.Context(), k); err == nil {
+		t.Error("a changed rendering is given out")
+	}
+}
