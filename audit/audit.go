@@ -39,11 +39,11 @@ const (
 	ActionCheckpoint = "checkpoint" // written by the log itself
 )
 
-// Steps that an outcome speaks of. In a run each copy (CopyID) has an intent;
-// its publish outcome leaves the intent open; an ack or a close outcome ends
-// it, and a close may stand without an intent (a skip). An outcome with no step
-// ends the action as a whole. When a copy has several intents the newest
-// counts.
+// Steps that an outcome speaks of. In a run each copy (CopyID) has an intent.
+// Its publish outcome leaves the intent open; an acknowledgement that was done,
+// or a close outcome, ends it, and a close may stand without an intent (a skip).
+// An outcome with no step ends the action as a whole. When a copy has several
+// intents the newest counts.
 const (
 	StepPublish = "publish"
 	StepAck     = "ack"

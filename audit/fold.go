@@ -4,31 +4,30 @@ import "strconv"
 
 func formatSeq(n int64) string { return strconv.FormatInt(n, 10) }
 
-// Closes reports whether the record ends the intent of its job: an outcome of
-// any step but publish, and inside a run but ledger too, since a run's intent
-// covers the ledger's move and what follows it.
+// Closes reports whether the record ends the intent of its job. A publish never
+// does, nor does an acknowledgement that was not done, for the copy may still be
+// there and resume acknowledges it again. Inside a run a ledger outcome does not
+// either: a run's intent covers the ledger's move and what follows it.
 func (r Record) Closes() bool {
-	if r.Phase != Outcome || r.Action == ActionCheckpoint {
+	switch {
+	case r.Phase != Outcome || r.Action == ActionCheckpoint || r.Step == StepPublish:
 		return false
+	case r.Step == StepAck:
+		return r.Result == ResultDone
+	case r.Step == StepLedger:
+		return r.Run == ""
+	default:
+		return true
 	}
-	return r.Step != StepPublish && (r.Step != StepLedger || r.Run == "")
 }
 
 // Ended is how a closing record ended its job: "redriven", "settled" or
-// "discarded" for an acknowledgement that was done, "failed" for one that was
-// refused, else the record's own result.
+// "discarded" for an acknowledgement, else the record's own result.
 func (r Record) Ended() string {
-	if r.Step != StepAck {
-		return r.Result
-	}
-	switch r.Result {
-	case ResultDone:
+	if r.Step == StepAck {
 		return pastOf(r.Action)
-	case ResultRefused:
-		return ResultFailed
-	default:
-		return r.Result
 	}
+	return r.Result
 }
 
 func pastOf(action string) string {
