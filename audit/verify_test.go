@@ -285,6 +285,9 @@ func TestOpenIntentsFold(t *testing.T) {
 	rec := func(phase Phase, step, run, copyID, action string) Record {
 		return Record{Phase: phase, Step: step, Run: run, CopyID: copyID, Action: action}
 	}
+	ack := func(result, run string) Record {
+		return Record{Phase: Outcome, Step: StepAck, Run: run, CopyID: "c", Action: ActionRedrive, Result: result}
+	}
 	tests := []struct {
 		name string
 		rs   []Record
@@ -293,9 +296,10 @@ func TestOpenIntentsFold(t *testing.T) {
 		{"intent", []Record{rec(Intent, "", "r", "c", "redrive")}, 1},
 		{"published", []Record{rec(Intent, "", "r", "c", "redrive"), rec(Outcome, StepPublish, "r", "c", "redrive")}, 1},
 		{"ledger moved in a run", []Record{rec(Intent, "", "r", "c", "redrive"), rec(Outcome, StepLedger, "r", "c", "redrive")}, 1},
-		{"acknowledged", []Record{rec(Intent, "", "r", "c", "redrive"), rec(Outcome, StepAck, "r", "c", "redrive")}, 0},
-		{"acknowledged in another run", []Record{rec(Intent, "", "r", "c", "redrive"), rec(Outcome, StepAck, "r2", "c", "redrive")}, 1},
-		{"settled instead", []Record{rec(Intent, "", "r", "c", "redrive"), rec(Outcome, StepAck, "r", "c", "settle")}, 0},
+		{"acknowledged", []Record{rec(Intent, "", "r", "c", "redrive"), ack(ResultDone, "r")}, 0},
+		{"acknowledgement not done", []Record{rec(Intent, "", "r", "c", "redrive"), ack(ResultUnknown, "r"), ack(ResultRefused, "r")}, 1},
+		{"acknowledged in another run", []Record{rec(Intent, "", "r", "c", "redrive"), ack(ResultDone, "r2")}, 1},
+		{"settled instead", []Record{rec(Intent, "", "r", "c", "redrive"), Record{Phase: Outcome, Step: StepAck, Run: "r", CopyID: "c", Action: ActionSettle, Result: ResultDone}}, 0},
 		{"tried again", []Record{rec(Intent, "", "r", "c", "redrive"), rec(Intent, "", "r", "c", "redrive"), rec(Outcome, StepClose, "r", "c", "redrive")}, 0},
 		{"skip without intent", []Record{rec(Outcome, StepClose, "r", "c", "redrive")}, 0},
 		{"fence", []Record{rec(Intent, "", "", "", "fence"), rec(Outcome, StepLedger, "", "", "fence")}, 0},

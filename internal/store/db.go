@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/ncruces/go-sqlite3/driver"
@@ -27,7 +28,7 @@ func dsn(path, vfs, mode string) string {
 		v.Add("_pragma", "synchronous(full)")
 		v.Add("_pragma", "foreign_keys(1)")
 	}
-	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: v.Encode()}
+	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: strings.ReplaceAll(v.Encode(), "+", "%20")}
 	return u.String()
 }
 

@@ -127,8 +127,9 @@ func (t *tx) andMark(ctx context.Context, err error, rec audit.Record) error {
 	return err
 }
 
-// Resume takes the lease of a run that no longer lives and is not finished. See
-// redrive.Runs.
+// Resume takes the lease of a run that no longer lives and was neither finished
+// nor aborted. The plan keeps its state, so that one which was revoked stays so.
+// See redrive.Runs.
 func (s *Store) Resume(ctx context.Context, run redrive.RunID, b redrive.Begin, rec audit.Record) (redrive.Lease, error) {
 	if err := s.verifyForRun(ctx); err != nil {
 		return redrive.Lease{}, fmt.Errorf("resume run: %w", err)
@@ -143,9 +144,6 @@ func (s *Store) Resume(ctx context.Context, run redrive.RunID, b redrive.Begin, 
 		_, err = t.ExecContext(ctx, `UPDATE runs SET state = ?, holder = ?, ended_at = 0 WHERE id = ?`,
 			string(redrive.RunRunning), b.Holder, string(run))
 		if err != nil {
-			return err
-		}
-		if err := t.setPlanState(ctx, p.ID, redrive.PlanRunning); err != nil {
 			return err
 		}
 		rec.Run, rec.Plan = string(run), string(p.ID)
@@ -163,8 +161,8 @@ func (t *tx) readmit(ctx context.Context, b redrive.Begin) (redrive.StoredPlan, 
 	if r.Lives {
 		return redrive.StoredPlan{}, t.taken(ctx, "plan", b.Run)
 	}
-	if r.State == redrive.RunFinished {
-		return redrive.StoredPlan{}, refuse("run %s is finished: %w", b.Run, redrive.ErrRefused)
+	if r.State == redrive.RunFinished || r.State == redrive.RunAborted {
+		return redrive.StoredPlan{}, refuse("run %s is %s: %w", b.Run, r.State, redrive.ErrRefused)
 	}
 	p, err := t.store.onePlan(ctx, t, r.Plan)
 	if err != nil {
@@ -173,11 +171,11 @@ func (t *tx) readmit(ctx context.Context, b redrive.Begin) (redrive.StoredPlan, 
 	return p, t.refuseHeld(ctx, p.Plan, b)
 }
 
-// Heartbeat extends the lease; audit.ErrFenced once it is another's, or has
-// expired: others may have judged its run dead by then.
+// Heartbeat extends the lease, also one that has expired and that nobody took
+// since; audit.ErrFenced once it is another's.
 func (s *Store) Heartbeat(ctx context.Context, l redrive.Lease, now time.Time, ttl time.Duration) (redrive.Lease, error) {
 	_, err := s.write(ctx, "renew lease", 0, func(ctx context.Context, t *tx) error {
-		if err := t.fence(ctx, l, s.at(now)); err != nil {
+		if err := t.fence(ctx, l, time.Time{}); err != nil {
 			return err
 		}
 		l.Expires = s.at(now).Add(ttl).UTC()
@@ -221,8 +219,9 @@ func (f fencedLog) Append(ctx context.Context, rs ...audit.Record) (audit.Head, 
 	})
 }
 
-// End closes the run and frees the lease. A run that ends as finished or
-// aborted finishes its plan; any other end leaves the plan running, for resume.
+// End closes the run and frees the lease, also one that has expired and that
+// nobody took since. A run that ends as finished or aborted finishes its running
+// plan; any other end leaves the plan as it is, for resume.
 func (s *Store) End(ctx context.Context, l redrive.Lease, state redrive.RunState, r redrive.Report, rec audit.Record) error {
 	report, err := json.Marshal(r)
 	if err != nil {
@@ -234,7 +233,7 @@ func (s *Store) End(ctx context.Context, l redrive.Lease, state redrive.RunState
 		}
 		plan, err := t.endRun(ctx, l, state, string(report))
 		if err == nil && (state == redrive.RunFinished || state == redrive.RunAborted) {
-			err = t.setPlanState(ctx, plan, redrive.PlanFinished)
+			_, err = t.ExecContext(ctx, `UPDATE plans SET state = 'finished' WHERE id = ? AND state = 'running'`, string(plan))
 		}
 		rec.Run, rec.Plan = string(l.Run), string(plan)
 		return t.andMark(ctx, err, rec)
