@@ -134,3 +134,12 @@ func constant(tree *cel.Ast, run cel.Program) ref.Val {
 	}
 	return out
 }
+
+// Variables are the names that rules may use, in the order of the docs.
+func Variables() []string {
+	var names []string
+	for _, f := range environment() {
+		names = append(names, f.name)
+	}
+	return names
+}

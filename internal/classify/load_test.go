@@ -3,6 +3,7 @@ package classify_test
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -138,4 +139,19 @@ func FuzzNormalise(f *testing.F) {
 			t.Errorf("%q keeps digits: %q", s, classify.Normalise(s))
 		}
 	})
+}
+
+// TestDocs compares the documentation with the vocabulary: each variable and
+// each signal of a rule is described.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(classify.Variables(), "http", "throttled", "not_connected", "timeout", "reset", "killed", "server_error", "unauthorized", "bad_destination", "rejected", "schema", "malformed", "unsupported", "expired") {
+		if !bytes.Contains(text, []byte("`"+name+"`")) {
+			t.Errorf("docs/policy.md does not describe %s", name)
+		}
+	}
 }

@@ -136,7 +136,7 @@ func lambdaAsync(v view, j *Job) bool {
 	j.Format, j.QuarantinedBy = "lambda-async", ByIntegration
 	j.Failure = namedFailure(v, "", "ErrorCode", "ErrorMessage")
 	if m, _ := v.attr("ErrorMessage"); m != "" {
-		if f := textFailure(pair{text: m, path: stringField("ErrorMessage") + "|json"}); f.Type != "" && asObject(json.RawMessage(m)) != nil {
+		if f := textFailure(pair{text: m, path: stringField("ErrorMessage")}); f.Type != "" && asObject(json.RawMessage(m)) != nil {
 			j.Failure = f
 		}
 	}

@@ -14,13 +14,14 @@ import (
 var (
 	typeNames = []string{"errortype", "errorname", "errorclass", "exceptiontype", "exceptionclass", "exceptionname", "failuretype", "faulttype",
 		"causetype", "reasontype", "nservicebusexceptioninfoinnerexceptiontype", "nservicebusexceptioninfoexceptiontype", "mtfaultexceptiontype",
-		"kafkadltexceptioncausefqcn", "kafkadltexceptionfqcn", "connecterrorsexceptionclassname", "errortypename", "lasterrortype"}
+		"kafkadltexceptioncausefqcn", "kafkadltexceptionfqcn", "connecterrorsexceptionclassname", "errortypename", "lasterrortype", "failureclass", "errorkind", "failurekind", "errorcategory"}
 	codeNames = []string{"errorcode", "failurecode", "exceptioncode", "reasoncode", "errorstatus", "errorstatuscode", "lasterrorcode", "faultcode", "dlqerrorcode"}
 	// statusNames count only beside another field that tells a failure.
 	statusNames  = []string{"statuscode", "httpstatus", "httpstatuscode", "responsecode", "responsestatus"}
 	messageNames = []string{"errormessage", "errormsg", "errortext", "errordescription", "errordetail", "errordetails", "exceptionmessage", "failuremessage",
 		"failurereason", "failedreason", "errorreason", "lasterror", "lasterrormessage", "deadlettererrordescription", "mtfaultmessage", "rbs2errordetails",
 		"nservicebusexceptioninfomessage", "exceptionstacktrace", "stacktrace", "errorstack", "exceptionstack", "faultmessage", "faultstring"}
+	// The last of the reasons is a business word too, see decided.
 	reasonNames = []string{"deadletterreason", "dlqreason", "dlreason", "rejectreason", "rejectionreason", "reason"}
 	timeNames   = []string{"failedat", "failuretime", "failuretimestamp", "erroredat", "lastfailedat", "nservicebustimeoffailure", "mtfaulttimestamp", "errortime", "errortimestamp"}
 	// containerNames hold an error as an object, a text, or a list of them.
@@ -108,6 +109,9 @@ func attributeFailure(as []broker.Attribute, j *Job) {
 // flatFailure reads fields that stand side by side.
 func flatFailure(ps []pair) Failure {
 	typ, code, message := pick(ps, typeNames), pick(ps, codeNames), pick(ps, messageNames)
+	if reason := pick(ps, reasonNames[:len(reasonNames)-1]); typ.text == "" && code.text == "" && !strings.Contains(reason.text, " ") {
+		typ = reason
+	}
 	if typ.text == "" && message.text != "" || typ.text != "" && code.text == "" {
 		if s := pick(ps, statusNames); code.text == "" {
 			code = s
@@ -193,7 +197,31 @@ func bodyFailure(o object, path string) Failure {
 			}
 		}
 	}
+	if flat.Empty() {
+		return sideFailure(o, path)
+	}
 	return flat
+}
+
+// sideNames hold what a consumer knows of a message, the error among it.
+var sideNames = []string{"metadata", "meta", "dlq", "deadletter", "deadletterinfo", "dlqmetadata", "failurecontext", "errorcontext", "_error", "_failure", "_dlq"}
+
+// sideFailure reads an error from an object of metadata beside the original.
+func sideFailure(o object, path string) Failure {
+	for _, p := range objectPairs(o, path) {
+		key := p.path[len(path)+1:]
+		if !slices.Contains(sideNames, p.name) && !slices.Contains(sideNames, key) {
+			continue
+		}
+		inner := o.obj(key)
+		if f := bodyFailure(without(inner, sideNames...), p.path); !f.Empty() {
+			return f
+		}
+		if reason := inner.text("reason"); reason != "" && p.name != "metadata" && p.name != "meta" {
+			return textFailure(pair{text: reason, path: p.path + ".reason"})
+		}
+	}
+	return Failure{}
 }
 
 func withTime(f Failure, at pair) Failure {

@@ -61,7 +61,8 @@ func mail(ws []word) bool {
 var (
 	statusWords  = setOf(`http|https|status|statuscode|httpstatus|httpcode|http1|http2`)
 	codeOwners   = setOf(`status|error|http|response|return|failure|result|reply|errors`)
-	verbs        = setOf(`answered|returned|responded|response|replied|got|received|gave|returns|answers|says|said|error`)
+	verbs        = setOf(`answered|returned|responded|response|replied|got|received|gave|returns|answers|says|said|error|upstream|provider|server|gateway|endpoint|api|backend`)
+	connectives  = setOf(`then|and|a|an|got|by|with|finally|first|was`)
 	failing      = setOf(`failed|fails|rejected|refused|ended|declined|errored|failure`)
 	prepositions = setOf(`from|for|on|by|after|error|errors|response|status|while|when|in|at|because|to|and|then|during|but|or|via`)
 	// reasonPhrases follow a status in RFC 9110's words.
@@ -75,8 +76,11 @@ func isStatus(text string, ws []word, i int) bool {
 	if hasReasonPhrase(text[ws[i].end:]) {
 		return true
 	}
+	if i+1 < len(ws) && ws[i+1].text == "from" && startsClause(text, ws, i) {
+		return true
+	}
 	if i == 0 {
-		return onlyStatus(ws) && strings.TrimSpace(text) == ws[0].text
+		return len(ws) == 1 && strings.TrimSpace(text) == ws[0].text
 	}
 	before := ws[i-1].text
 	switch {
@@ -90,7 +94,14 @@ func isStatus(text string, ws []word, i int) bool {
 	return before == "1" && i > 1 && ws[i-2].text == "http"
 }
 
-func onlyStatus(ws []word) bool { return len(ws) == 1 }
+// startsClause reports whether no noun stands before the number that it could
+// count: "429 from the gate, then 500 from the provider".
+func startsClause(text string, ws []word, i int) bool {
+	if i == 0 {
+		return true
+	}
+	return connectives[ws[i-1].text] || strings.ContainsAny(text[ws[i-1].end:ws[i].start], ",;:.(")
+}
 
 // near reports whether the word occurs among the eight words before i.
 func near(ws []word, i int, text string) bool {
