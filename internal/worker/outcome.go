@@ -67,8 +67,6 @@ func (w *Worker) failed(ctx context.Context, d broker.Delivery, r ledger.Row, f 
 // record makes a change and reads it back when the answer is lost. The change is
 // tried once more then: its comparison makes a second one harmless.
 func (w *Worker) record(ctx context.Context, c ledger.Change) (row ledger.Row, won bool, err error) {
-	// What happened is recorded even while the process is being stopped.
-	ctx = context.WithoutCancel(ctx)
 	for range 2 {
 		res := w.Ledger.Apply(ctx, []ledger.Change{c})[0]
 		switch {

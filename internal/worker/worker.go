@@ -56,6 +56,8 @@ type Worker struct {
 	Actor            string        // in the ledger's history
 	Now              func() time.Time
 	Rand             *rand.Rand // of the jitter; a seeded source repeats
+	// Report is told what went wrong with single copies, which stay in the queue.
+	Report func(error)
 
 	random sync.Mutex
 }
@@ -65,8 +67,8 @@ func (w *Worker) Validate() error {
 	switch {
 	case w.Queue == nil || w.Ledger == nil || w.Sender == nil || w.Decode == nil || w.Render == nil || w.Renderings == nil:
 		return errors.New("worker: queue, ledger, sender, decode, render and renderings are needed")
-	case w.Now == nil || w.Rand == nil:
-		return errors.New("worker: a clock and a source of jitter are needed")
+	case w.Now == nil || w.Rand == nil || w.Report == nil:
+		return errors.New("worker: a clock, a source of jitter and a report are needed")
 	case w.ClaimLife <= 0 || w.Lease <= w.ClaimLife:
 		return fmt.Errorf("worker: claim life %s must be above zero and below the lease %s", w.ClaimLife, w.Lease)
 	case w.Retry.Budget < 1:
@@ -78,7 +80,7 @@ func (w *Worker) Validate() error {
 }
 
 // Run handles copies until ctx ends, which is no error. The copy in hand is
-// finished first as far as its context lets it.
+// finished first: to cut a send short would make its outcome unknown.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.Validate(); err != nil {
 		return err
@@ -86,9 +88,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		n, err := w.Step(ctx)
 		if err != nil && ctx.Err() == nil {
-			return err
+			w.Report(err)
 		}
-		if n == 0 {
+		if n == 0 || err != nil {
 			w.rest(ctx)
 		}
 	}
@@ -117,12 +119,24 @@ func (w *Worker) Step(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("receive: %w", err)
 	}
 	var errs []error
-	for _, d := range ds {
-		if err := w.handle(ctx, d); err != nil {
+	for i, d := range ds {
+		if ctx.Err() != nil {
+			return i, errors.Join(append(errs, w.giveBack(ctx, ds[i:]))...)
+		}
+		if err := w.handle(context.WithoutCancel(ctx), d); err != nil {
 			errs = append(errs, fmt.Errorf("copy %s: %w", d.Copy, err))
 		}
 	}
 	return len(ds), errors.Join(errs...)
+}
+
+// giveBack releases what was received and not begun when the worker is stopped.
+func (w *Worker) giveBack(ctx context.Context, ds []broker.Delivery) error {
+	var errs []error
+	for _, r := range w.Queue.Release(context.WithoutCancel(ctx), ds) {
+		errs = append(errs, settled("release", []broker.Result{r}))
+	}
+	return errors.Join(errs...)
 }
 
 func (w *Worker) delay(attempt int, asked time.Duration) time.Duration {

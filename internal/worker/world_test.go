@@ -118,6 +118,7 @@ func newWorld(t *testing.T) *world {
 		},
 		Retry:     Retry{Base: time.Second, Cap: time.Minute, Budget: 3},
 		ClaimLife: 30 * time.Second, Lease: lease, Actor: "worker-1", Now: w.Now, Rand: rand.New(rand.NewPCG(1, 2)),
+		Report: func(err error) { t.Error(err) },
 	}
 	return w
 }

@@ -2,10 +2,10 @@ package sqlledger
 
 import (
 	"context"
-	"database/sql/driver"
-	"sync/atomic"
-
 	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"sync/atomic"
 
 	sqlite "github.com/ncruces/go-sqlite3/driver"
 )
@@ -52,3 +52,37 @@ func (c countingConn) PrepareContext(ctx context.Context, query string) (driver.
 func (c countingConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
 	return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, o)
 }
+
+// loseCommits makes l's database commit and then say that it does not know.
+func (l *Ledger) loseCommits() error {
+	c, err := (&sqlite.SQLite{}).OpenConnector(l.cfg.source())
+	if err != nil {
+		return err
+	}
+	old := l.db
+	l.db = sql.OpenDB(losing{c})
+	return old.Close()
+}
+
+type losing struct{ driver.Connector }
+
+func (c losing) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return losingConn{countingConn{conn, new(atomic.Int64)}}, nil
+}
+
+type losingConn struct{ countingConn }
+
+func (c losingConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.countingConn.BeginTx(ctx, o)
+	return losingTx{tx}, err
+}
+
+type losingTx struct{ driver.Tx }
+
+func (t losingTx) Commit() error { return errors.Join(t.Tx.Commit(), errLost) }
+
+var errLost = errors.New("connection lost")

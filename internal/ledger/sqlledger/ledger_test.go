@@ -259,7 +259,29 @@ func TestDatabaseClock(t *testing.T) {
 	}
 }
 
-func TestCommitFails(t *testing.T) {
+// TestCommitUnknown: after the commit was sent, what had won is unknown, what
+// had lost stays lost, and reading back tells.
+func TestCommitUnknown(t *testing.T) {
+	t.Parallel()
+	l := made(t, Config{}, "")
+	k := ledger.Key{JobKey: "a"}
+	if err := l.Insert(t.Context(), ledger.NewRow{Key: k}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.loseCommits(); err != nil {
+		t.Fatal(err)
+	}
+	fence := ledger.Change{Key: k, From: ledger.Queued, FromAttempt: 1, To: ledger.Fenced}
+	rs := l.Apply(t.Context(), []ledger.Change{fence, fence})
+	if rs[0].Outcome != ledger.Unknown || !errors.Is(rs[0].Err, errLost) || rs[1].Outcome != ledger.Lost {
+		t.Errorf("%+v", rs)
+	}
+	if s := l.Get(t.Context(), []ledger.Key{k})[0].Row.State; s != ledger.Fenced {
+		t.Errorf("read back: %s", s)
+	}
+}
+
+func TestBeginFails(t *testing.T) {
 	t.Parallel()
 	l := made(t, Config{}, "")
 	ctx, cancel := context.WithCancel(t.Context())
