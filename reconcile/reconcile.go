@@ -71,8 +71,11 @@ type Assessed struct {
 	// Effect is the worst over all attempts that are not resolved.
 	Effect classify.Effect
 	// Row is nil where the queue has no ledger.
-	Row      *ledger.Lookup
-	Verdict  *Found // nil: none on record for the row's attempt
+	Row     *ledger.Lookup
+	Verdict *Found // nil: none on record for the row's attempt
+	// Input is what the decision rests on. With decides again under a plan's
+	// lifts.
+	Input    Input
 	Decision Decision
 }
 
