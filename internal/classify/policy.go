@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/job"
@@ -42,10 +44,8 @@ type Policy struct {
 	maxAge  time.Duration
 	// queueMaxAge is the configured maximum age of the queue, see WithMaxAge.
 	queueMaxAge time.Duration
-
-	// Retry and Limits are as the file gives them, else the defaults.
-	Retry  RetryPolicy
-	Limits Limits
+	retry       RetryPolicy
+	limits      Limits
 }
 
 func newPolicy(f file) *Policy {
@@ -56,20 +56,20 @@ func newPolicy(f file) *Policy {
 			Expired: {Effect: EffectNone, Disposition: Discard},
 		},
 		maxAge: time.Duration(f.MaxAge),
-		Retry:  RetryPolicy{Base: 30 * time.Second, Cap: 15 * time.Minute, Budget: 6, FullJitter: true, Deadline: 24 * time.Hour},
-		Limits: Limits{SelfMax: DefaultSelfMax, RedriveCap: DefaultRedriveCap},
+		retry:  RetryPolicy{Base: 30 * time.Second, Cap: 15 * time.Minute, Budget: 6, FullJitter: true, Deadline: 24 * time.Hour},
+		limits: Limits{SelfMax: DefaultSelfMax, RedriveCap: DefaultRedriveCap},
 	}
 	for name, c := range f.Classes {
 		p.classes[name] = c
 	}
 	if r := f.Retry; r != nil {
-		p.Retry = RetryPolicy{time.Duration(r.Base), time.Duration(r.Cap), r.Budget, r.FullJitter, time.Duration(r.Deadline)}
+		p.retry = RetryPolicy{time.Duration(r.Base), time.Duration(r.Cap), r.Budget, r.FullJitter, time.Duration(r.Deadline)}
 	}
 	if f.SelfMax != nil {
-		p.Limits.SelfMax = *f.SelfMax
+		p.limits.SelfMax = *f.SelfMax
 	}
 	if f.RedriveCap != nil {
-		p.Limits.RedriveCap = *f.RedriveCap
+		p.limits.RedriveCap = *f.RedriveCap
 	}
 	return p
 }
@@ -79,6 +79,16 @@ func (p *Policy) Name() string { return p.name }
 
 // SHA256 is the lower-case hex digest of the file's bytes.
 func (p *Policy) SHA256() string { return p.sha256 }
+
+// Retry is the retry policy of the queue's workers, as the file gives it, else
+// the default.
+func (p *Policy) Retry() RetryPolicy { return p.retry }
+
+// Limits are the bounds on redrives, as the file gives them, else the defaults.
+func (p *Policy) Limits() Limits { return p.limits }
+
+// Classes are the classes that the policy defines, by name.
+func (p *Policy) Classes() []Class { return slices.Sorted(maps.Keys(p.classes)) }
 
 // Has reports whether the policy defines a class.
 func (p *Policy) Has(c Class) bool { _, ok := p.classes[c]; return ok }
