@@ -19,7 +19,7 @@ func frozen(a reconcile.Assessed, j job.Job) Item {
 		Class: a.Class.Class, Rule: a.Class.Rule, Effect: a.Effect, Disposition: a.Class.Disposition,
 		Action: a.Decision.Action, Row: a.Decision.Row, Why: a.Decision.Why, Lift: a.Decision.Lift,
 		Subject: j.Subject, Version: j.Version, Period: j.Period, Region: j.Region,
-		SchemaVersion: j.SchemaVersion, DeploymentID: j.DeploymentID,
+		SchemaVersion: j.SchemaVersion, DeploymentID: j.DeploymentID, Receives: j.Message.Receives,
 	}
 	if a.Verdict != nil {
 		it.Verdict, it.EvidenceSHA256, it.RequestID = a.Verdict.Verdict, a.Verdict.EvidenceSHA256, a.Verdict.Evidence.RequestID
@@ -64,13 +64,12 @@ func sendBefore(a reconcile.Assessed, q QueueFacts) time.Time {
 	if a.Row == nil || a.Row.Found != ledger.Present || !q.LedgerSendBefore {
 		return time.Time{}
 	}
-	first, ok := a.Row.Row.EarliestUnresolved()
-	if !ok {
+	if _, ok := a.Row.Row.EarliestUnresolved(); !ok {
 		return time.Time{}
 	}
 	var bound time.Time
-	if q.KeyLife > 0 && !first.ClaimedAt.IsZero() {
-		bound = first.ClaimedAt.Add(q.KeyLife - q.MaxPause)
+	if q.Provider != nil {
+		bound = reconcile.ReplayUntil(a.Row.Row, *q.Provider, q.MaxPause)
 	}
 	for _, age := range []time.Duration{q.MaxAge, a.Class.MaxAge} {
 		if age <= 0 || a.Job.Message.SentAt.IsZero() {
@@ -79,6 +78,9 @@ func sendBefore(a reconcile.Assessed, q QueueFacts) time.Time {
 		if t := a.Job.Message.SentAt.Add(age); bound.IsZero() || t.Before(bound) {
 			bound = t
 		}
+	}
+	if bound.IsZero() {
+		return time.Time{}
 	}
 	return bound.UTC()
 }

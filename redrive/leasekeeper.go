@@ -11,8 +11,8 @@ import (
 )
 
 // keeper holds the run's lease on the dead-letter queue. Its check stands
-// before every step: a process that was suspended past its lease renews it
-// before it does anything, and finds out there that it was taken over.
+// before every step: a process that was suspended past its lease finds out
+// there, before it does anything more.
 type keeper struct {
 	runs Runs
 	now  func() time.Time
@@ -37,7 +37,13 @@ func (k *keeper) check(ctx context.Context) error {
 	return k.renew(ctx)
 }
 
+// renew extends the lease, or finds it lost: to another, or to the clock, since
+// others may have judged this run dead after that.
 func (k *keeper) renew(ctx context.Context) error {
+	if !k.now().Before(k.lease.Expires) {
+		k.lost = fmt.Errorf("lease of run %s on %s ended at %s: %w", k.lease.Run, k.lease.Queue, k.lease.Expires.UTC().Format(time.RFC3339), audit.ErrFenced)
+		return k.lost
+	}
 	l, err := k.runs.Heartbeat(ctx, k.lease, k.now(), k.ttl)
 	switch {
 	case errors.Is(err, audit.ErrFenced):

@@ -91,7 +91,10 @@ type Item struct {
 	Region        string `json:"region,omitempty"`
 	SchemaVersion string `json:"schema_version,omitempty"`
 	DeploymentID  string `json:"deployment_id,omitempty"`
-	Customer      string `json:"customer,omitempty"` // keyed HMAC
+	// Receives is the copy's count when the plan was made. The run judges by it:
+	// the receives of the run itself are no attempts at the effect.
+	Receives int    `json:"receives"`
+	Customer string `json:"customer,omitempty"` // keyed HMAC
 	// SendBefore bounds the new attempt's claim; zero where nothing is unresolved.
 	SendBefore time.Time `json:"send_before,omitzero"`
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/provider"
 	"github.com/redrivectl/redrivectl/reconcile"
 )
 
@@ -28,12 +29,11 @@ type QueueFacts struct {
 	Destination          string // configured; empty: the copy's origin
 	Ledger               bool
 	LedgerWritable       bool
-	LedgerSendBefore     bool // the ledger can store it
-	Provider             bool
-	Billing              bool
-	FanOut, Ordered      bool          // of the broker
-	KeyLife, MaxPause    time.Duration // of the provider's key; of a worker
-	MaxAge               time.Duration // of the queue; 0: none
+	LedgerSendBefore     bool                   // the ledger can store it
+	Provider             *provider.Capabilities // nil: the queue has none
+	FanOut, Ordered      bool                   // of the broker
+	MaxPause             time.Duration          // of a worker, between check and send
+	MaxAge               time.Duration          // of the queue; 0: none
 }
 
 // Request asks for a plan.
@@ -160,7 +160,7 @@ func (r Request) check() error {
 		return refuse("plan of %s needs a rate and an expiry above zero", r.Queue.Name)
 	case r.Only != "" && !planned(r.Only):
 		return refuse("plan of %s cannot be limited to %s", r.Queue.Name, r.Only)
-	case r.Lifts.EffectsByFlag && r.Queue.Provider:
+	case r.Lifts.EffectsByFlag && r.Queue.Provider != nil:
 		return refuse("effects of %s cannot be declared idempotent: a provider is configured to be asked", r.Queue.Name)
 	}
 	return nil
@@ -246,7 +246,8 @@ func (p *Planner) tier(ctx context.Context, req Request, s *sorter, now time.Tim
 	}
 	known := func(d string) bool { return approved[d] || p.Shipped[d] }
 	tier, why := TierOf(TierInput{
-		Items: s.items, Lifts: req.Lifts, SelfBefore: before, Ledger: req.Queue.Ledger, Billing: req.Queue.Billing,
+		Items: s.items, Lifts: req.Lifts, SelfBefore: before, Ledger: req.Queue.Ledger,
+		Billing:        req.Queue.Provider != nil && req.Queue.Provider.Billing,
 		PolicyApproved: known(req.Digests.Policy), SettingsApproved: known(req.Digests.Settings), OverCap: s.overCap,
 	})
 	return tier, why, nil

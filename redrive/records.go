@@ -5,6 +5,7 @@ import (
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/reconcile"
 )
 
@@ -25,7 +26,9 @@ func (s *session) itemRecord(w *work) audit.Record {
 	r := s.who.record(string(w.action))
 	r.Run, r.Plan, r.Queue = string(s.run), string(s.id), s.plan.Queue
 	r.JobKey, r.MessageID, r.CopyID, r.RequestID = it.JobKey, it.MessageID, it.Copy.String(), it.RequestID
-	r.LedgerRow = ledgerRow(it)
+	if it.LedgerState != "" && it.LedgerState != rowMissing {
+		r.LedgerRow = reconcile.LedgerRowName(s.LedgerName, ledger.Key{JobKey: it.JobKey, Consumer: it.Consumer})
+	}
 	r.Attempt = w.attempt
 	r.Customer, r.Period, r.Region = it.Customer, it.Period, it.Region
 	r.SchemaVersion, r.DeploymentID = it.SchemaVersion, it.DeploymentID
@@ -38,17 +41,6 @@ func (s *session) itemRecord(w *work) audit.Record {
 		r.Details["republish"] = "duplicates"
 	}
 	return r
-}
-
-func ledgerRow(it *Item) string {
-	switch {
-	case it.LedgerState == "" || it.LedgerState == rowMissing:
-		return ""
-	case it.Consumer == "":
-		return it.JobKey
-	default:
-		return it.JobKey + "@" + it.Consumer
-	}
 }
 
 func (s *session) intentRecord(w *work) audit.Record {

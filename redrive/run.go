@@ -30,12 +30,13 @@ type Digests struct {
 
 // Runner carries out approved plans on one dead-letter queue.
 type Runner struct {
-	Broker  broker.Broker
-	Ledger  ledger.Ledger // nil: the queue has none
-	Plans   Plans
-	Runs    Runs
-	Archive Archive
-	Assess  Assessor
+	Broker     broker.Broker
+	Ledger     ledger.Ledger // nil: the queue has none
+	LedgerName string        // as configured
+	Plans      Plans
+	Runs       Runs
+	Archive    Archive
+	Assess     Assessor
 	// Decode reads a message as the planner did.
 	Decode func(broker.Message) job.Job
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -51,7 +53,7 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd)
 	caps := r.Broker.Capabilities()
 	return &session{
 		Runner: r, who: r.Who, id: id, plan: p, run: l.Run, caps: caps,
-		ordered: caps.Ordered && !p.Lifts.BreakOrder,
+		ordered: caps.Ordered && !p.Lifts.BreakOrder && slices.ContainsFunc(p.Items, func(it Item) bool { return it.OrderKey != "" }),
 		lease:   &keeper{runs: r.Runs, now: r.Now, ttl: r.LeaseTTL, lease: l},
 		tracker: newTracker(p, ends),
 		limiter: newLimiter(rate, r.Now, r.Sleep),
@@ -103,6 +105,7 @@ func (s *session) loop(ctx context.Context, set []int, guard func(context.Contex
 }
 
 func (s *session) worker(ctx context.Context, set []int, guard func(context.Context) error) error {
+	var waited time.Duration
 	for misses := 0; misses < max(s.EmptyTries, 1); {
 		open, held := s.tracker.left(set)
 		if open == 0 {
@@ -114,9 +117,12 @@ func (s *session) worker(ctx context.Context, set []int, guard func(context.Cont
 		}
 		switch {
 		case found:
-			misses = 0
+			misses, waited = 0, 0
 			continue
-		case held == 0:
+		case held > 0: // another batch has what is open
+		case waited <= s.deliveryLease() && s.mayReturn(ctx):
+			waited += s.EmptyWait
+		default:
 			misses++
 		}
 		if err := s.Sleep(ctx, s.EmptyWait); err != nil {
@@ -124,6 +130,20 @@ func (s *session) worker(ctx context.Context, set []int, guard func(context.Cont
 		}
 	}
 	return nil
+}
+
+// mayReturn reports that copies may still be under the lease of a reader that is
+// gone, such as the process that this one resumes: they become visible when it
+// ends, so nothing counts as gone before.
+func (s *session) mayReturn(ctx context.Context) bool {
+	d, err := s.Broker.Describe(ctx)
+	return err != nil || !d.Depth.Exact || d.Depth.InFlight > int64(s.asideCount())
+}
+
+func (s *session) asideCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.aside)
 }
 
 // once waits for its share of the rate, asks whether the run may go on, and

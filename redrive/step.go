@@ -95,6 +95,7 @@ func (s *session) compare(ctx context.Context, fresh []*work, stop map[*work]Ite
 	jobs := make([]job.Job, len(fresh))
 	for i, w := range fresh {
 		jobs[i] = w.job
+		jobs[i].Message.Receives = w.item.Receives
 	}
 	as, err := s.Assess.Assess(ctx, jobs, s.plan.Lifts)
 	if err != nil {
