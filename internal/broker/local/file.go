@@ -118,7 +118,6 @@ func (f *File) connect(abs string, o Options) error {
 		return err
 	}
 	f.write.SetMaxOpenConns(1)
-	f.write.SetConnMaxIdleTime(0)
 	if err := f.prepareFile(ctx, o); err != nil {
 		return err
 	}

@@ -200,13 +200,13 @@ func TestProcesses(t *testing.T) {
 // callback may change the file that it looks at.
 func TestBrowseLong(t *testing.T) {
 	t.Parallel()
-	const n = 20_000
+	const n = 10_000
 	f, _ := openFile(t, false)
 	q := f.Queue("elsewhere")
 	fill(t, q, "elsewhere", n)
 	seen, peak := 0, uint64(0)
 	done, err := q.Browse(t.Context(), 0, func(m broker.Message) error {
-		if seen++; seen%2000 == 0 {
+		if seen++; seen%1000 == 0 {
 			var stats runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&stats)

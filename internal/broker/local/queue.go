@@ -51,8 +51,8 @@ func (q *Queue) Capabilities() broker.Capabilities {
 	}
 }
 
-// depthQuery is answered from the index alone. Expired copies count no more,
-// even where they were not removed yet.
+// depthQuery is answered from indexes; only the rows of leased copies are read.
+// Expired copies count no more, even where they were not removed yet.
 const depthQuery = `
 SELECT count(*) FILTER (WHERE visible_at <= ?2),
        count(*) FILTER (WHERE visible_at >  ?2),
