@@ -62,7 +62,7 @@ func (l *Ledger) writable(ctx context.Context) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m := lay.missing(neededToWrite); len(m) > 0 && l.cfg.Statements["change"] == "" {
+	if m := l.missingToWrite(lay); len(m) > 0 {
 		return nil, fmt.Errorf("change ledger: %w: no column for %s", ErrSchema, strings.Join(m, ", "))
 	}
 	return lay, nil

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -95,7 +94,7 @@ func (l *Ledger) Capabilities() ledger.Capabilities {
 	c.History = lay.history
 	c.SendBefore = lay.has("send_before")
 	c.PayloadSHA256 = lay.has("payload_sha256")
-	c.Writable = c.Writable && len(lay.missing(neededToWrite)) == 0
+	c.Writable = c.Writable && len(l.missingToWrite(lay)) == 0
 	return c
 }
 
@@ -130,96 +129,6 @@ func (l *Ledger) now(ctx context.Context, q querier) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("ledger clock: %w", err)
 	}
 	return t.Truncate(time.Millisecond), nil
-}
-
-// layout is what the table turned out to have.
-type layout struct {
-	columns []string
-	history bool
-}
-
-func (y *layout) has(own string) bool { return slices.Contains(y.columns, own) }
-
-func (y *layout) missing(need []string) []string {
-	var m []string
-	for _, n := range need {
-		if !y.has(n) {
-			m = append(m, n)
-		}
-	}
-	return m
-}
-
-// What a table must have to be read, and to be changed with every rule kept.
-var (
-	neededToRead  = []string{"job_key", "state", "attempt"}
-	neededToWrite = []string{"job_key", "state", "attempt", "run", "updated_at", "late_accept", "retryable", "effect", "send_deadline"}
-)
-
-// tableLayout looks once which columns exist; only a found table is remembered.
-func (l *Ledger) tableLayout(ctx context.Context, q querier) (*layout, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.layout != nil {
-		return l.layout, nil
-	}
-	y, err := l.probe(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	if m := y.missing(neededToRead); len(m) > 0 {
-		return nil, fmt.Errorf("ledger table %s: %w: no column for %s", l.cfg.Table, ErrSchema, strings.Join(m, ", "))
-	}
-	l.layout = y
-	return y, nil
-}
-
-// probe reads which columns the two tables have.
-func (l *Ledger) probe(ctx context.Context, q querier) (*layout, error) {
-	y := &layout{}
-	own, err := l.columnsOf(ctx, q, l.cfg.Table)
-	if err != nil {
-		return nil, err
-	}
-	if len(own) == 0 {
-		return nil, fmt.Errorf("ledger table %s: %w: it does not exist", l.cfg.Table, ErrSchema)
-	}
-	for _, name := range append(slices.Clone(rowColumns), renderingColumns...) {
-		if slices.Contains(own, l.cfg.column(name)) {
-			y.columns = append(y.columns, name)
-		}
-	}
-	h, err := l.columnsOf(ctx, q, l.cfg.HistoryTable)
-	if err != nil {
-		return nil, err
-	}
-	y.history = !slices.ContainsFunc(historyColumns, func(c string) bool { return !slices.Contains(h, c) })
-	return y, nil
-}
-
-// columnsOf is empty when the table does not exist.
-func (l *Ledger) columnsOf(ctx context.Context, q querier, table string) (cols []string, err error) {
-	schema, name, dotted := strings.Cut(table, ".")
-	if !dotted {
-		schema, name = l.sql.schema, table
-	}
-	query, args, err := l.sql.bind(l.sql.columns, params{"schema": schema, "table": name})
-	if err != nil {
-		return nil, err
-	}
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("ledger table %s: %w", table, err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var c string
-		if err := rows.Scan(&c); err != nil {
-			return nil, fmt.Errorf("ledger table %s: %w", table, err)
-		}
-		cols = append(cols, c)
-	}
-	return cols, rows.Err()
 }
 
 func (l *Ledger) quoted(name string) string {

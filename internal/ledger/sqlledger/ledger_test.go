@@ -235,18 +235,36 @@ func TestClaimWithoutHistoryLine(t *testing.T) {
 	}
 }
 
+// TestOwnStatements reads and changes a table that no mapping of names fits.
 func TestOwnStatements(t *testing.T) {
 	t.Parallel()
 	l := made(t, Config{Statements: map[string]string{
 		"now": `SELECT '2026-05-01T00:00:00Z'`,
-		"get": `SELECT k AS job_key, 'failed' AS state, 3 AS attempt, ':x' AS reason FROM mine WHERE k IN (SELECT json_extract(value, '$.job_key') FROM json_each(:keys))`,
-	}}, bare+`; CREATE TABLE mine (k TEXT); INSERT INTO mine VALUES ('a')`)
-	lk := l.Get(t.Context(), []ledger.Key{{JobKey: "a"}})[0]
-	if lk.Row.Attempt != 3 || lk.Row.Reason != ":x" {
-		t.Errorf("%+v", lk)
+		"get": `SELECT k AS job_key, CASE s WHEN 0 THEN 'queued' ELSE 'sending' END AS state, 3 AS attempt, ':x' AS reason
+			FROM mine WHERE k IN (SELECT json_extract(value, '$.job_key') FROM json_each(:keys))`,
+		"change": `UPDATE mine SET s = s + 1 WHERE k = :job_key AND s = 0 AND :from_state = 'queued' AND :to_state = 'sending' AND :attempt = 3`,
+	}}, `CREATE TABLE mine (k TEXT, s INTEGER); INSERT INTO mine VALUES ('a', 0)`)
+	k := ledger.Key{JobKey: "a"}
+	lk := l.Get(t.Context(), []ledger.Key{k})[0]
+	want := ledger.Row{Key: k, State: ledger.Queued, Attempt: 3, Reason: ":x"}
+	if d := cmp.Diff(want, lk.Row); d != "" {
+		t.Errorf("%s %v\n%s", lk.Found, lk.Err, d)
+	}
+	claim := ledger.Change{Key: k, From: ledger.Queued, FromAttempt: 3, To: ledger.Sending, ClaimLife: time.Second}
+	rs := l.Apply(t.Context(), []ledger.Change{claim, claim})
+	if rs[0].Outcome != ledger.Won || rs[1].Outcome != ledger.Lost || rs[0].Row.State != ledger.Sending {
+		t.Errorf("%+v", rs)
 	}
 	if now, err := l.Now(t.Context()); err != nil || now.Month() != time.May {
 		t.Errorf("now %s, %v", now, err)
+	}
+	if c := l.Capabilities(); !c.Writable || c.Scoped || c.History {
+		t.Errorf("capabilities %+v", c)
+	}
+	for _, f := range whats(t, l) {
+		if f == "error no_table" || f == "error key_not_unique" {
+			t.Error(f)
+		}
 	}
 }
 
