@@ -161,6 +161,9 @@ func attribute(as []broker.Attribute, name string) string {
 // parseTime reads the forms in which envelopes write times: RFC 3339 and Unix
 // seconds or milliseconds. What it cannot read is the zero time.
 func parseTime(s string) time.Time {
+	if len(s) < 8 {
+		return time.Time{}
+	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04:05:000000 Z"} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t.UTC()

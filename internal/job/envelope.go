@@ -180,23 +180,10 @@ var originals = []string{"original", "originalMessage", "original_message", "ori
 // errorEnvelope reads a home-made envelope: an error beside the original. The
 // original is inside, so a redrive has to unwrap it first.
 func errorEnvelope(v view, j *Job) bool {
-	f := bodyFailure(v.obj, v.path)
-	key := ""
-	for _, k := range originals {
-		if raw, ok := v.obj[k]; ok && (holds(raw) || strings.HasPrefix(k, "orig")) {
-			key = k
-			break
-		}
-	}
-	if key == "" {
+	key := originalKey(v.obj)
+	f := envelopeFailure(v, key)
+	if key == "" || f.Empty() {
 		return false
-	}
-	if f.Empty() {
-		if reason := v.obj.text("reason"); reason == "" || !strings.HasPrefix(plain(key), "orig") && !strings.HasPrefix(key, "failed") {
-			return false
-		} else {
-			f = textFailure(pair{text: reason, path: v.path + ".reason"})
-		}
 	}
 	j.Failure, j.Format = f, "error-envelope"
 	setAttempt(j, orElse(v.obj.text("attempt"), v.obj.text("attempts")))
@@ -208,6 +195,32 @@ func errorEnvelope(v view, j *Job) bool {
 	j.Needs = NeedsUnwrap
 	inside(v, body, path, j)
 	return true
+}
+
+// originalKey is the key of the original, empty if there is none.
+func originalKey(o object) string {
+	for _, k := range originals {
+		if raw, ok := o[k]; ok && (holds(raw) || strings.HasPrefix(k, "orig")) {
+			return k
+		}
+	}
+	return ""
+}
+
+// envelopeFailure is the error beside the original. Beside one that is called
+// so, a plain "reason" is the consumer's too.
+func envelopeFailure(v view, key string) Failure {
+	if key == "" {
+		return Failure{}
+	}
+	if f := bodyFailure(v.obj, v.path); !f.Empty() {
+		return f
+	}
+	reason := v.obj.text("reason")
+	if reason == "" || !strings.HasPrefix(key, "orig") && !strings.HasPrefix(key, "failed") {
+		return Failure{}
+	}
+	return textFailure(pair{text: reason, path: v.path + ".reason"})
 }
 
 // holds reports whether a value can be an original: an object, a list, or a

@@ -142,15 +142,24 @@ func decided(s string) bool {
 	return slices.Contains([]string{"attemptsexhausted", "retriesexhausted", "maxretries", "maxretriesexceeded", "maxattempts", "maxattemptsexceeded", "maxdeliverycountexceeded", "retryattemptsexhausted", "maxreceivecountexceeded", "toomanyretries"}, plain(s))
 }
 
-// reasonFailure reads "terminal:400": the whole is the type, what follows the
-// colon is the code. A text with spaces is a message.
+// reasonFailure reads a reason: one word is a code like "terminal:400", a text
+// with spaces is a message.
 func reasonFailure(p pair) Failure {
-	if strings.ContainsAny(p.text, " \n") {
+	if strings.ContainsAny(strings.TrimSpace(p.text), " \n") {
 		return textFailure(p)
 	}
-	f := Failure{Type: p.text, Field: p.path}
-	if _, code, ok := strings.Cut(p.text, ":"); ok {
+	return codeFailure(p)
+}
+
+// codeFailure reads "terminal:400": the whole is the type, what follows the
+// colon is the code.
+func codeFailure(p pair) Failure {
+	f := Failure{Type: strings.TrimSpace(p.text), Field: p.path}
+	if _, code, ok := strings.Cut(f.Type, ":"); ok {
 		f.Code = code
+	}
+	if f.Type == "" {
+		return Failure{}
 	}
 	return f
 }
@@ -163,7 +172,7 @@ func textFailure(p pair) Failure {
 		}
 	}
 	if !strings.ContainsAny(strings.TrimSpace(p.text), " \n") {
-		return reasonFailure(p)
+		return codeFailure(p)
 	}
 	return Failure{Message: p.text, Field: p.path}
 }

@@ -1,7 +1,9 @@
 package job
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -101,4 +103,28 @@ func TestMessageHash(t *testing.T) {
 	if h := Decode(base, "q").BodySHA256; !strings.HasPrefix(h, "3e23e816") {
 		t.Errorf("body hash %s", h)
 	}
+}
+
+// FuzzParseObject compares the cutting of objects with the standard library.
+func FuzzParseObject(f *testing.F) {
+	for _, s := range []string{`{"a":1,"b":[1,{"c":"}"}],"d":"\"\\"}`, ` { "a" : { } , "é\u0041" : "x" } `, `{}`, `{"a":}`, `[1]`, `{"a":1,"a":-2.5e3}`, ``, `"x"`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		want := map[string]json.RawMessage{}
+		wantErr := json.Unmarshal(raw, &want)
+		got, err := parseObject(raw)
+		switch {
+		case err != nil && !errors.Is(err, errDuplicate):
+			if wantErr == nil && checkNesting(raw) == nil && string(bytes.TrimSpace(raw)) != "null" {
+				t.Errorf("%q refused: %v", raw, err)
+			}
+		case wantErr != nil:
+			t.Errorf("%q accepted: %v", raw, wantErr)
+		default:
+			if d := cmp.Diff(want, map[string]json.RawMessage(got)); d != "" {
+				t.Error(d)
+			}
+		}
+	})
 }

@@ -32,9 +32,6 @@ func newView(attrs []broker.Attribute, body []byte, path string, depth int) view
 	}
 	if v.obj, v.err = parseObject(body); v.err != nil && !errors.Is(v.err, errDuplicate) {
 		v.obj = nil
-		if err := checkNesting(body); err == nil {
-			v.err = syntaxError(body)
-		}
 	}
 	return v
 }
