@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,20 +10,16 @@ import (
 	"github.com/redrivectl/redrivectl/internal/broker"
 )
 
-// The system attributes that this broker adds to a copy when it dead-letters
-// it. Publish leaves them off, so a redrive carries what the sender sent. The
-// three of the reason are there after Quarantine alone and only where they are
-// not empty: a copy that was received too often tells no reason.
-const (
-	ReasonType    = "DeadLetterReasonType"
-	ReasonCode    = "DeadLetterReasonCode"
-	ReasonMessage = "DeadLetterReasonMessage"
-	// DeadLetteredAt is when the copy moved, in RFC 3339 with milliseconds, UTC.
-	DeadLetteredAt = "DeadLetteredAt"
-)
-
-// added are the names that this broker adds by itself.
-func added() []string { return []string{ReasonType, ReasonCode, ReasonMessage, DeadLetteredAt} }
+// added are the system attributes that this broker adds to a copy when it
+// dead-letters it. Publish leaves them off, so a redrive carries what the sender
+// sent. The three of the reason are there after Quarantine alone and only where
+// they are not empty: a copy that was received too often tells no reason.
+func added() []string {
+	return []string{
+		broker.SystemReasonType, broker.SystemReasonCode, broker.SystemReasonMessage,
+		broker.SystemQuarantinedBy, broker.SystemReasonAt,
+	}
+}
 
 func withoutReason(system []broker.Attribute) []broker.Attribute {
 	return slices.DeleteFunc(slices.Clone(system), func(a broker.Attribute) bool {
@@ -46,7 +41,7 @@ SELECT ?2, message_id, order_key, ?3, ?4, receives,
 	moveAttributes = `UPDATE attribute SET message = ?2 WHERE message = ?1`
 
 	dropReason = `
-DELETE FROM attribute WHERE message = ?1 AND system = 1 AND name IN (?2, ?3, ?4, ?5)`
+DELETE FROM attribute WHERE message = ?1 AND system = 1 AND name IN (?2, ?3, ?4, ?5, ?6)`
 
 	deleteMessage = `DELETE FROM message WHERE id = ?`
 
@@ -62,8 +57,8 @@ const firstAdded = 1 << 30
 var errNoDeadLetter = errors.New("queue has no dead-letter queue")
 
 // Quarantine moves received copies to this queue's dead-letter queue in one
-// transaction, with the reason as system attributes (ReasonType, ReasonCode,
-// ReasonMessage).
+// transaction, with the reason as system attributes (broker.SystemReasonType and
+// its neighbours).
 func (q *Queue) Quarantine(ctx context.Context, ds []broker.Delivery, r broker.Reason) []broker.Result {
 	return q.settle(ctx, "quarantine", ds, func(t *tx, c QueueConfig, id int64, d broker.Delivery) (bool, error) {
 		if c.DeadLetter == "" {
@@ -74,14 +69,14 @@ func (q *Queue) Quarantine(ctx context.Context, ds []broker.Delivery, r broker.R
 		if err != nil || held == 0 {
 			return false, err
 		}
-		return true, t.deadLetter(ctx, c, id, r)
+		return true, t.deadLetter(ctx, c, id, broker.QuarantinedByApplication, r)
 	})
 }
 
 // deadLetter moves one copy of queue c to its dead-letter queue. The message
 // keeps its ID, sent time and receives; the copy's identity is new, and its
 // retention begins anew with that of the dead-letter queue.
-func (t *tx) deadLetter(ctx context.Context, c QueueConfig, id int64, r broker.Reason) error {
+func (t *tx) deadLetter(ctx context.Context, c QueueConfig, id int64, by string, r broker.Reason) error {
 	to, err := t.queue(ctx, c.DeadLetter)
 	if err != nil {
 		return err
@@ -96,18 +91,23 @@ func (t *tx) deadLetter(ctx context.Context, c QueueConfig, id int64, r broker.R
 	if _, err := t.exec(ctx, deleteMessage, id); err != nil {
 		return err
 	}
-	if _, err := t.exec(ctx, dropReason, moved, ReasonType, ReasonCode, ReasonMessage, DeadLetteredAt); err != nil {
+	names := []any{moved}
+	for _, name := range added() {
+		names = append(names, name)
+	}
+	if _, err := t.exec(ctx, dropReason, names...); err != nil {
 		return err
 	}
-	return t.addAttributes(ctx, moved, 1, firstAdded, t.reasonAttributes(r))
+	return t.addAttributes(ctx, moved, 1, firstAdded, t.notes(by, r))
 }
 
-func (t *tx) reasonAttributes(r broker.Reason) []broker.Attribute {
-	at := fromMillis(sql.NullInt64{Int64: t.now, Valid: true}).Format("2006-01-02T15:04:05.000Z07:00")
+// notes are the values of added, less the empty ones.
+func (t *tx) notes(by string, r broker.Reason) []broker.Attribute {
+	at := time.UnixMilli(t.now).UTC().Format(time.RFC3339Nano)
 	var as []broker.Attribute
-	for _, a := range [][2]string{{ReasonType, r.Type}, {ReasonCode, r.Code}, {ReasonMessage, r.Message}, {DeadLetteredAt, at}} {
-		if a[1] != "" {
-			as = append(as, broker.Attribute{Name: a[0], Type: "String", Value: []byte(a[1])})
+	for i, value := range []string{r.Type, r.Code, r.Message, by, at} {
+		if value != "" {
+			as = append(as, broker.Attribute{Name: added()[i], Type: "String", Value: []byte(value)})
 		}
 	}
 	return as
@@ -118,15 +118,15 @@ func (t *tx) reasonAttributes(r broker.Reason) []broker.Attribute {
 func ReasonOf(m broker.Message) (r broker.Reason, at time.Time, err error) {
 	for _, a := range m.System {
 		switch a.Name {
-		case ReasonType:
+		case broker.SystemReasonType:
 			r.Type = string(a.Value)
-		case ReasonCode:
+		case broker.SystemReasonCode:
 			r.Code = string(a.Value)
-		case ReasonMessage:
+		case broker.SystemReasonMessage:
 			r.Message = string(a.Value)
-		case DeadLetteredAt:
+		case broker.SystemReasonAt:
 			if at, err = time.Parse(time.RFC3339, string(a.Value)); err != nil {
-				return r, at, fmt.Errorf("attribute %s of copy %s: %w", DeadLetteredAt, m.Copy, err)
+				return r, at, fmt.Errorf("attribute %s of copy %s: %w", broker.SystemReasonAt, m.Copy, err)
 			}
 		}
 	}

@@ -66,7 +66,9 @@ func TestTooManyReceives(t *testing.T) {
 	want := first
 	want.Copy = broker.CopyID{Entity: "jobs-dlq", ID: "2"}
 	want.Origin, want.Receives, want.FirstReceivedAt = "jobs", 3, firstReceived
-	want.System = append(want.System, broker.Attribute{Name: local.DeadLetteredAt, Type: "String", Value: []byte("2026-03-01T08:06:00.000Z")})
+	want.System = append(want.System,
+		broker.Attribute{Name: broker.SystemQuarantinedBy, Type: "String", Value: []byte("max_receives")},
+		broker.Attribute{Name: broker.SystemReasonAt, Type: "String", Value: []byte("2026-03-01T08:06:00Z")})
 	if diff := cmp.Diff([]broker.Message{want}, browse(t, dead)); diff != "" {
 		t.Fatalf("dead copy (-want +got):\n%s", diff)
 	}

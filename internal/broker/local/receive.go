@@ -154,7 +154,7 @@ func (v *receiving) round(ctx context.Context) (again bool, err error) {
 func (v *receiving) take(ctx context.Context, c candidate) error {
 	if v.queue.MaxReceives > 0 && c.receives >= v.queue.MaxReceives {
 		v.moves++
-		return v.deadLetter(ctx, v.queue, c.id, broker.Reason{})
+		return v.deadLetter(ctx, v.queue, c.id, broker.QuarantinedByMaxReceives, broker.Reason{})
 	}
 	receipt := newReceipt()
 	until := v.now + max(v.lease.Milliseconds(), 1)
