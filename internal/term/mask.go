@@ -85,8 +85,22 @@ var (
 	bareValue   = regexp.MustCompile(`(?i)((?:` + secretName + `|` + inQuery + `)` + gap + `)(` + lead + bare + `)`)
 )
 
-var nameTriggers = []string{
-	"passw", "passphrase", "pwd", "secret", "token", "signature", "credential", "key", "sig", "auth", "code", "pass", "cookie",
+// nameTriggers are the literal texts of which secretName and inQuery need one.
+var nameTriggers = append([]string{
+	"passw", "passphrase", "pwd", "secret", "token", "signature", "credential", "authorization", "cookie", "accesskeyid",
+}, append(
+	products([]string{"api", "access", "account", "private", "signing", "encryption", "master", "client", "shared"}, []string{"key", "_key", "-key", ".key"}),
+	products([]string{"?", "&", ";"}, []string{"key", "sig", "auth", "code", "pass"})...,
+)...)
+
+func products(heads, tails []string) []string {
+	all := make([]string, 0, len(heads)*len(tails))
+	for _, h := range heads {
+		for _, t := range tails {
+			all = append(all, h+t)
+		}
+	}
+	return all
 }
 
 // maskRules stand in order: a rule that hides more of what it finds comes

@@ -2,6 +2,10 @@ package term
 
 import "strings"
 
+// maxUserinfo is how far after "://" user information is looked for, so that a
+// text of nothing but "://" takes no quadratic time.
+const maxUserinfo = 4096
+
 // maskUserinfo hides what stands between "://" and "@" in every URL.
 func maskUserinfo(s string) string {
 	var b strings.Builder
@@ -26,9 +30,12 @@ func maskUserinfo(s string) string {
 // hand-written connection strings do; a port with a path is not mistaken for
 // one.
 func userinfoLen(s string) int {
-	url := s
-	if i := strings.IndexAny(s, " \t\r\n\"'<>"); i >= 0 {
-		url = s[:i]
+	url := s[:min(len(s), maxUserinfo)]
+	if strings.IndexByte(url, '@') < 0 {
+		return 0
+	}
+	if i := strings.IndexAny(url, " \t\r\n\"'<>"); i >= 0 {
+		url = url[:i]
 	}
 	authority := url
 	if i := strings.IndexAny(url, "/?#"); i >= 0 {

@@ -25,7 +25,7 @@ const (
 	DefaultPayloadMax = 64 << 10
 	// maxPayloadRead is the largest payload that is looked into. A larger one
 	// is not shown, because masking only a part of it could miss a secret.
-	maxPayloadRead = 8 << 20
+	maxPayloadRead = 4 << 20
 	hexLine        = 32 // bytes in one line of hexadecimal
 )
 

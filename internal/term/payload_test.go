@@ -73,7 +73,7 @@ func TestPayloadIsBounded(t *testing.T) {
 		t.Errorf("one line of 1 MiB: %d bytes of text, cut %v, of %d", len(line.Text), line.Cut, line.Bytes)
 	}
 	huge := Payload(make([]byte, maxPayloadRead+1), PayloadOptions{})
-	want := Rendering{Form: FormText, Text: "(8.0 MiB, too large to be shown)", Bytes: maxPayloadRead + 1, Cut: true}
+	want := Rendering{Form: FormText, Text: "(4.0 MiB, too large to be shown)", Bytes: maxPayloadRead + 1, Cut: true}
 	if diff := cmp.Diff(want, huge); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
