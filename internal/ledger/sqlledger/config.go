@@ -181,14 +181,14 @@ func (c Config) source() string {
 		}
 		base = "file:" + (&url.URL{Path: path}).EscapedPath()
 	}
-	q := []string{"_pragma=busy_timeout(10000)", "_pragma=synchronous(full)"}
+	q := []string{"_pragma=busy_timeout(10000)"}
 	switch {
 	case c.Mode == Read:
 		q = append(q, "mode=ro", "_pragma=query_only(1)", "_txlock=deferred")
 	case c.Create:
-		q = append(q, "mode=rwc", "_pragma=journal_mode(wal)", "_txlock=immediate")
+		q = append(q, "mode=rwc", "_pragma=journal_mode(wal)", "_pragma=synchronous(full)", "_txlock=immediate")
 	default:
-		q = append(q, "mode=rw", "_txlock=immediate")
+		q = append(q, "mode=rw", "_pragma=synchronous(full)", "_txlock=immediate")
 	}
 	if c.VFS != "" {
 		q = append(q, "vfs="+url.QueryEscape(c.VFS))
