@@ -151,6 +151,10 @@ var evidence = []struct {
 	{"HttpError", "", "status=502", classify.ServerError},
 	{"", "", "server said 401 Unauthorized", classify.Auth},
 	{"", "", "error 404: customer not found", classify.InvalidDestination},
+	// Words of an unknown outcome override a type and a code that is no status.
+	{"ValidationError", "", "validation service timed out", classify.Timeout},
+	{"", "ECONNREFUSED", "request timed out", classify.Timeout},
+	{"", "429", "request timed out", classify.Throttled},
 	// What must not decide.
 	{"", "", "invoice 503 Service fee missing", classify.Unknown},
 	{"", "", "amount 400 is above the limit", classify.Unknown},

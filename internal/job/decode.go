@@ -39,7 +39,11 @@ func Decode(m broker.Message, queue string) Job {
 	bodyIdentity(v.obj, &j)
 	systemFailure(m.System, &j)
 	if j.Failure.Empty() {
+		at := j.Failure.At
 		attributeFailure(m.Attributes, &j)
+		if j.Failure.At.IsZero() {
+			j.Failure.At = at // the broker's time of the quarantine
+		}
 	}
 	refine(&j.Failure)
 	declaredForm(v, &j)

@@ -76,6 +76,10 @@ var decoded = map[string]struct {
 		broker.Message{Body: []byte(`{"a":1}`), System: attrs(broker.SystemReasonType, "SmtpError", broker.SystemReasonCode, "503", broker.SystemReasonMessage, "busy", broker.SystemQuarantinedBy, "application")},
 		job.Job{Format: "bare", Payload: []byte(`{"a":1}`), Failure: job.Failure{Type: "SmtpError", Code: "503", Message: "busy", Field: "System." + broker.SystemReasonType}, QuarantinedBy: job.ByApplication, Redrivable: true},
 	},
+	"the broker's time": {
+		broker.Message{Body: []byte(`{}`), Origin: "q", System: attrs(broker.SystemReasonAt, "2026-03-01T08:04:00.000Z", broker.SystemQuarantinedBy, "max_receives")},
+		job.Job{Format: "bare", Payload: []byte(`{}`), Failure: job.Failure{At: time.Date(2026, 3, 1, 8, 4, 0, 0, time.UTC)}, QuarantinedBy: job.ByMaxReceives, Redrivable: true},
+	},
 	"a business reason is none": {
 		broker.Message{Body: []byte(`{"order_id":"1","reason":"timeout","status":500,"message":"hi","payload":{"a":1}}`), Origin: "orders"},
 		job.Job{Format: "bare", Payload: []byte(`{"order_id":"1","reason":"timeout","status":500,"message":"hi","payload":{"a":1}}`), QuarantinedBy: job.ByMaxReceives, Redrivable: true},
