@@ -104,10 +104,14 @@ func TestTextSpeaksOfTheProjectAlone(t *testing.T) {
 	}
 }
 
-// link is a relative link of a Markdown page, without its anchor.
-var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)\s]*)?\)`)
+var (
+	// link is a relative link of a Markdown page, without its anchor.
+	link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)\s]*)?\)`)
+	// mention is a path of the source that a page names.
+	mention = regexp.MustCompile("`((?:cmd|redrive|reconcile|audit|internal)/[\\w./-]+)`")
+)
 
-func TestLinksLeadSomewhere(t *testing.T) {
+func TestPagesNameWhatIsThere(t *testing.T) {
 	t.Parallel()
 	for _, path := range sources(t) {
 		if !strings.HasSuffix(path, ".md") {
@@ -120,6 +124,11 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		for _, m := range link.FindAllStringSubmatch(string(data), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
 				t.Errorf("%s links to %s, which is not there", path, m[1])
+			}
+		}
+		for _, m := range mention.FindAllStringSubmatch(string(data), -1) {
+			if _, err := os.Stat(m[1]); err != nil {
+				t.Errorf("%s names %s, which is not there", path, m[1])
 			}
 		}
 	}

@@ -40,8 +40,12 @@ func Detect(stream io.Writer, env LookupEnv, noColor bool) Terminal {
 		t.Width = columns
 	}
 	t.Width = max(t.Width, minWidth)
-	t.Color = t.IsTTY && !noColor && lookup(env, "NO_COLOR") == "" && lookup(env, "TERM") != "dumb"
+	t.Color = t.IsTTY && !noColor && wantsColor(env)
 	return t
+}
+
+func wantsColor(env LookupEnv) bool {
+	return lookup(env, "NO_COLOR") == "" && lookup(env, "TERM") != "dumb"
 }
 
 func lookup(env LookupEnv, name string) string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,40 @@ func TestDetect(t *testing.T) {
 	}
 	if got := Detect(io.Discard, nil, false); got.Color || got.IsTTY {
 		t.Errorf("without an environment: %+v", got)
+	}
+}
+
+func TestWantsColor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		env  map[string]string
+		want bool
+	}{
+		{map[string]string{"TERM": "xterm"}, true},
+		{map[string]string{"NO_COLOR": ""}, true},
+		{map[string]string{"NO_COLOR": "0"}, false},
+		{map[string]string{"TERM": "dumb"}, false},
+		{nil, true},
+	} {
+		if got := wantsColor(environment(c.env)); got != c.want {
+			t.Errorf("with %v: %v, want %v", c.env, got, c.want)
+		}
+	}
+}
+
+// A pseudo-terminal's own end is a terminal as well, and good enough to ask.
+func TestDetectTerminal(t *testing.T) {
+	t.Parallel()
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminal here: %v", err)
+	}
+	t.Cleanup(func() { pty.Close() })
+	env := environment(map[string]string{"COLUMNS": "100", "TERM": "xterm"})
+	got := []Terminal{Detect(pty, env, false), Detect(pty, env, true), Detect(pty, nil, true)}
+	want := []Terminal{{IsTTY: true, Width: 100, Color: true}, {IsTTY: true, Width: 100}, {IsTTY: true, Width: DefaultWidth}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
