@@ -167,6 +167,8 @@ var evidence = []struct {
 	{"", "", "unit of order 5031 broken", classify.Unknown},
 	{"", "", "order 404 could not be processed", classify.Unknown},
 	{"", "", "order 404-500 could not be processed", classify.Unknown},
+	{"", "", "shelf EOF-12 is empty", classify.Unknown},
+	{"", "", "pallet TIMEOUT-77A went missing", classify.Unknown},
 	{"", "", "sku 429 is out of stock", classify.Unknown},
 	{"", "", "got 500 rows", classify.Unknown},
 	{"", "", "order o-404 could not be processed: timeout", classify.Timeout},
