@@ -128,7 +128,7 @@ func parseLine(line []byte, seq int64) Row {
 	}
 	row := Row{Seq: seq, Canonical: canonical, Hash: string(hash)}
 	if rec, err := Decode(canonical); err == nil {
-		row.Seq = rec.Seq
+		row.Seq, row.Decoded = rec.Seq, &rec
 	}
 	return row
 }

@@ -104,11 +104,10 @@ func recordedStatements(ctx context.Context, q querier, id redrive.PlanID) (map[
 		if err != nil {
 			return err
 		}
-		rec, err := audit.Decode(r.Canonical)
-		if err != nil || r.Fault != "" || audit.Hash(r.Canonical) != r.Hash {
+		if r.Decoded == nil || r.Fault != "" || audit.Hash(r.Canonical) != r.Hash {
 			return refuse("record %d of an approval of plan %s: %w", r.Seq, id, audit.ErrBroken)
 		}
-		if digest := rec.Details[audit.DetailStatement]; digest != "" {
+		if digest := r.Decoded.Details[audit.DetailStatement]; digest != "" {
 			digests[r.Seq] = digest
 		}
 		return nil

@@ -32,7 +32,7 @@ func scanRow(rows *sql.Rows) (audit.Row, error) {
 	r.Canonical = append([]byte(nil), record...)
 	if rec, bad := audit.Decode(r.Canonical); err == nil && bad == nil {
 		c.Time = fromNanos(at)
-		r.Fault = columnFault(c, rec)
+		r.Decoded, r.Fault = &rec, columnFault(c, rec)
 	}
 	return r, err
 }
@@ -254,11 +254,10 @@ func (s *Store) FindAudit(ctx context.Context, q audit.Query, found func(audit.E
 		if err != nil {
 			return err
 		}
-		rec, err := audit.Decode(r.Canonical)
-		if err != nil {
-			return err
+		if r.Decoded == nil {
+			return fmt.Errorf("record %d cannot be read: %w", r.Seq, audit.ErrBroken)
 		}
-		return found(audit.Entry{Record: rec, Hash: r.Hash})
+		return found(audit.Entry{Record: *r.Decoded, Hash: r.Hash})
 	}, selectRows+where+order, args...)
 	if err != nil {
 		return fmt.Errorf("read audit log: %w", err)

@@ -10,8 +10,8 @@ import (
 	"github.com/ncruces/go-sqlite3/driver"
 )
 
-// busyWait is how long a transaction waits for another process's, in
-// milliseconds of the pragma below.
+// busyPragma is how long a transaction waits for another process's, in
+// milliseconds.
 const busyPragma = "busy_timeout(10000)"
 
 // dsn is the URI of the file. modeof gives the write-ahead log the mode of the
@@ -27,6 +27,7 @@ func dsn(path, vfs, mode string) string {
 		v.Add("_pragma", "recursive_triggers(1)")
 		v.Add("_pragma", "synchronous(full)")
 		v.Add("_pragma", "foreign_keys(1)")
+		v.Add("_pragma", "temp_store(memory)") // the journal of savepoints
 	}
 	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: strings.ReplaceAll(v.Encode(), "+", "%20")}
 	return u.String()

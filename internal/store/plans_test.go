@@ -36,7 +36,7 @@ func TestPlanKeepsItsJobs(t *testing.T) {
 		t.Error(err, diff)
 	}
 	if ps, err := f.ListPlans(ctx, ""); err != nil || len(ps) != 2 {
-		t.Error("a refused plan was kept:", ps, err)
+		t.Error("refused plans were kept:", len(ps), err)
 	}
 	f.clock.add(3 * time.Hour)
 	f.plan(t, "3", item(1), item(2)) // the first has expired

@@ -211,12 +211,9 @@ type fencedLog struct {
 func (s *Store) Fenced(l redrive.Lease) audit.Log { return fencedLog{s, l} }
 
 func (f fencedLog) Append(ctx context.Context, rs ...audit.Record) (audit.Head, error) {
-	return f.store.write(ctx, "append to audit log", len(rs), func(ctx context.Context, t *tx) error {
-		if err := t.fence(ctx, f.lease, f.store.now()); err != nil {
-			return err
-		}
-		return t.append(ctx, rs...)
-	})
+	return f.store.appendIf(ctx, func(ctx context.Context, t *tx) error {
+		return t.fence(ctx, f.lease, f.store.now())
+	}, rs)
 }
 
 // End closes the run and frees the lease, also one that has expired and that

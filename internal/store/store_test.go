@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -92,6 +93,17 @@ func (f *fixture) trySQL(statements string, args ...any) error {
 	}
 	_, err = db.Exec(statements, args...)
 	return errors.Join(err, db.Close())
+}
+
+// raw is the file as any program sees it.
+func (f *fixture) raw(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := driver.Open("file:" + f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
 }
 
 func (f *fixture) verified(t testing.TB) audit.Report {
@@ -243,6 +255,26 @@ func TestAppendHostileText(t *testing.T) {
 	if n != 1 || err != nil {
 		t.Error(n, err)
 	}
+}
+
+// A record that cannot be written takes those with it that came in one call, and
+// nobody else's.
+func TestAppendAllOrNothing(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	before := appendN(t, f.Store, 1)
+	bad, inexact := record(3), 1<<53+1
+	bad.Attempt = &inexact
+	if _, err := f.Append(context.Background(), record(2), bad); !errors.Is(err, audit.ErrNotWritable) {
+		t.Error(err)
+	}
+	if head, err := f.AuditHead(context.Background()); err != nil || head != before {
+		t.Error(head, err)
+	}
+	if h := appendN(t, f.Store, 1); h.Seq != before.Seq+1 {
+		t.Error(h)
+	}
+	f.verified(t)
 }
 
 func TestAppendManyGoroutines(t *testing.T) {

@@ -26,59 +26,91 @@ type tx struct {
 	checkpoint bool  // the head is to be verified and remembered once committed
 }
 
-// part does one caller's change under a savepoint, so that a refused one leaves
-// nothing. An error returned here ends the transaction.
+// part does one caller's change. Unless it refuses only before it writes, it
+// stands under a savepoint, so that a refused one leaves nothing. An error
+// returned here ends the transaction.
 func (t *tx) part(ctx context.Context, c *change) error {
+	if c.simple {
+		c.err = c.do(ctx, t)
+	} else if err := t.guarded(ctx, c); err != nil {
+		return err
+	}
+	c.head = t.head
+	if c.err != nil && !errors.As(c.err, new(refusal)) {
+		return c.err
+	}
+	return nil
+}
+
+func (t *tx) guarded(ctx context.Context, c *change) error {
 	before, checkpoint := t.head, t.checkpoint
 	if _, err := t.ExecContext(ctx, `SAVEPOINT part`); err != nil {
 		return err
 	}
 	c.err = c.do(ctx, t)
-	if c.err != nil && !errors.As(c.err, new(refusal)) {
-		return c.err
+	if !errors.As(c.err, new(refusal)) {
+		_, err := t.ExecContext(ctx, `RELEASE part`)
+		return errors.Join(c.err, err)
 	}
-	if c.err != nil {
-		t.head, t.checkpoint = before, checkpoint
-		_, err := t.ExecContext(ctx, `ROLLBACK TO part; RELEASE part`)
-		return err
-	}
-	c.head = t.head
-	_, err := t.ExecContext(ctx, `RELEASE part`)
+	t.head, t.checkpoint = before, checkpoint
+	_, err := t.ExecContext(ctx, `ROLLBACK TO part; RELEASE part`)
 	return err
 }
 
+// sealed is a record with its place in the chain.
+type sealed struct {
+	record    audit.Record
+	canonical []byte
+	head      audit.Head
+}
+
 // append adds records to the chain, and a checkpoint after every thousandth.
+// What is wrong with one of them is found before any is written.
 func (t *tx) append(ctx context.Context, rs ...audit.Record) error {
+	all, head := make([]sealed, 0, len(rs)+1), t.head
+	var err error
 	for _, r := range rs {
-		r.Time = t.store.now()
-		if err := t.appendOne(ctx, r); err != nil {
+		if all, head, err = t.seal(all, head, r); err != nil {
 			return err
 		}
-		if t.head.Seq%checkpointEvery == checkpointEvery-1 {
-			if err := t.mark(ctx, r); err != nil {
+		if head.Seq%checkpointEvery == checkpointEvery-1 {
+			t.checkpoint = true
+			if all, head, err = t.seal(all, head, audit.CheckpointRecord(head, r)); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return t.insertSealed(ctx, all)
+}
+
+func (t *tx) seal(all []sealed, head audit.Head, r audit.Record) ([]sealed, audit.Head, error) {
+	r.Time = t.store.now()
+	canonical, next, err := audit.Seal(r, head)
+	if err != nil {
+		return all, head, refuse("%w: %w", audit.ErrNotWritable, err)
+	}
+	return append(all, sealed{r, canonical, next}), next, nil
 }
 
 // mark writes a checkpoint record for the head, on behalf of cause.
 func (t *tx) mark(ctx context.Context, cause audit.Record) error {
 	t.checkpoint = true
-	c := audit.CheckpointRecord(t.head, cause)
-	c.Time = t.store.now()
-	return t.appendOne(ctx, c)
+	all, _, err := t.seal(nil, t.head, audit.CheckpointRecord(t.head, cause))
+	if err != nil {
+		return err
+	}
+	return t.insertSealed(ctx, all)
 }
 
-func (t *tx) appendOne(ctx context.Context, r audit.Record) error {
-	canonical, head, err := audit.Seal(r, t.head)
-	if err != nil {
-		return refusal{err}
+func (t *tx) insertSealed(ctx context.Context, all []sealed) error {
+	for _, s := range all {
+		args := append([]any{s.head.Seq, s.head.Hash, string(s.canonical)}, columns(s.record)...)
+		if _, err := t.insert.ExecContext(ctx, args...); err != nil {
+			return err
+		}
+		t.head = s.head
 	}
-	_, err = t.insert.ExecContext(ctx, append([]any{head.Seq, head.Hash, string(canonical)}, columns(r)...)...)
-	t.head = head
-	return err
+	return nil
 }
 
 // columns are the searchable members of a record, in the order of insertRecord,
@@ -128,7 +160,15 @@ func headFault(want, have int64) string {
 
 // Append adds records to the log. See audit.Log.
 func (s *Store) Append(ctx context.Context, rs ...audit.Record) (audit.Head, error) {
-	return s.write(ctx, "append to audit log", len(rs), func(ctx context.Context, t *tx) error {
+	return s.appendIf(ctx, func(context.Context, *tx) error { return nil }, rs)
+}
+
+// appendIf appends unless may refuses, which only reads.
+func (s *Store) appendIf(ctx context.Context, may func(context.Context, *tx) error, rs []audit.Record) (audit.Head, error) {
+	return s.submit(ctx, "append to audit log", &change{records: len(rs), simple: true, do: func(ctx context.Context, t *tx) error {
+		if err := may(ctx, t); err != nil {
+			return err
+		}
 		return t.append(ctx, rs...)
-	})
+	}})
 }

@@ -32,7 +32,8 @@ func refuse(format string, args ...any) error { return refusal{fmt.Errorf(format
 
 // change is one caller's part of a transaction.
 type change struct {
-	records int // how many records it adds, for the size of the group
+	records int  // how many records it adds, for the size of the group
+	simple  bool // it refuses, if at all, before it writes
 	do      func(context.Context, *tx) error
 	head    audit.Head
 	err     error
@@ -80,14 +81,19 @@ func (w *writer) close() error {
 	return errors.Join(w.insert.Close(), w.db.Close())
 }
 
-// write hands a change to the writer. Before the writer takes it, ctx can end
-// the wait; from then on the answer is waited for, because a change whose fate
-// is not known helps nobody.
+// write hands a change to the writer.
 func (s *Store) write(ctx context.Context, what string, records int, do func(context.Context, *tx) error) (audit.Head, error) {
+	return s.submit(ctx, what, &change{records: records, do: do})
+}
+
+// submit waits for a change to be committed. Before the writer takes it, ctx can
+// end the wait; from then on the answer is waited for, because a change whose
+// fate is not known helps nobody.
+func (s *Store) submit(ctx context.Context, what string, c *change) (audit.Head, error) {
 	if s.writer == nil {
 		return audit.Head{}, notWritable(what, ErrReadOnly)
 	}
-	c := &change{records: records, do: do, done: make(chan struct{})}
+	c.done = make(chan struct{})
 	select {
 	case s.writer.queue <- c:
 	case <-ctx.Done():
