@@ -1,0 +1,154 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/config"
+	"github.com/redrivectl/redrivectl/internal/term"
+)
+
+// app is one invocation of the program: its surroundings, the global flags, and
+// what was opened on the way. Costly parts are opened when they are first
+// needed, so that --help reads nothing.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	getenv func(string) string
+	now    func() time.Time
+
+	configPath string
+	storePath  string
+	output     outputForm
+	noColor    bool
+	yes        bool
+
+	cfg     *config.Config
+	closers []func() error
+}
+
+func newApp(env Env) *app {
+	return &app{stdin: env.Stdin, stdout: env.Stdout, stderr: env.Stderr, getenv: env.Getenv, now: env.Now, output: outputTable}
+}
+
+// onClose registers what is to be closed when the command has ended, in reverse
+// order of opening.
+func (a *app) onClose(f func() error) { a.closers = append(a.closers, f) }
+
+func (a *app) close() error {
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) lookupEnv(name string) (string, bool) {
+	v := a.getenv(name)
+	return v, v != ""
+}
+
+func (a *app) terminal() term.Terminal {
+	return term.Detect(a.stdout, a.lookupEnv, a.noColor)
+}
+
+// progress tells how far some work has come, on standard error.
+func (a *app) progress() *term.Progress {
+	return term.NewProgress(a.stderr, term.Detect(a.stderr, a.lookupEnv, a.noColor), a.output == outputJSON, a.now)
+}
+
+// note writes a line for people to standard error.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintln(a.stderr, term.Text(fmt.Sprintf(format, args...)))
+}
+
+// config loads the configuration once.
+func (a *app) config() (*config.Config, error) {
+	if a.cfg != nil {
+		return a.cfg, nil
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	path, found, err := config.Find(a.configPath, a.getenv, os.UserConfigDir, wd)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		a.cfg, err = config.Load(path, a.getenv)
+	} else {
+		a.cfg, err = config.Default(a.getenv)
+	}
+	return a.cfg, err
+}
+
+// actor is who acts: the operating system's account, or, where the config says
+// that persons are declared, whoever REDRIVECTL_ACTOR names.
+func (a *app) actor() (audit.Person, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return audit.Person{}, err
+	}
+	if name := a.getenv("REDRIVECTL_ACTOR"); name != "" {
+		if cfg.Approval.Identity != config.Declared {
+			return audit.Person{}, fail(exitRefused, "unset REDRIVECTL_ACTOR, or set approval.identity: declared",
+				"REDRIVECTL_ACTOR names a person, but the config takes persons from the account")
+		}
+		return audit.Person{Name: name, Known: string(config.Declared)}, nil
+	}
+	u, err := user.Current()
+	if err != nil {
+		return audit.Person{}, fmt.Errorf("find out whose account this is: %w", err)
+	}
+	return audit.Person{Name: u.Username, Known: string(config.Account)}, nil
+}
+
+// host is this machine's name, for records.
+func (a *app) host() (string, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("find out the host's name: %w", err)
+	}
+	return name, nil
+}
+
+// confirm asks before something changes. Off a terminal, and where a program
+// reads the output, nobody can answer: --yes must have been given.
+func (a *app) confirm(question string) error {
+	if a.yes {
+		return nil
+	}
+	in, ok := a.stdin.(*os.File)
+	asks := ok && term.Detect(in, a.lookupEnv, true).IsTTY && term.Detect(a.stderr, a.lookupEnv, true).IsTTY
+	if !asks || a.output == outputJSON || a.output == outputJSONL {
+		return fail(exitRefused, "add --yes", "this asks for confirmation, and nobody can answer here: %s", question)
+	}
+	yes, err := term.Confirm(a.stdin, a.stderr, question)
+	if err != nil {
+		return err
+	}
+	if !yes {
+		return fail(exitRefused, "", "not confirmed; nothing was changed")
+	}
+	return nil
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

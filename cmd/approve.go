@@ -1,0 +1,129 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redrivectl/redrivectl/internal/config"
+	"github.com/redrivectl/redrivectl/redrive"
+	"github.com/spf13/cobra"
+)
+
+// approveView is the approve shape of docs/json-output.md. Reject and revoke
+// answer in it too.
+type approveView struct {
+	Plan     string  `json:"plan"`
+	Person   string  `json:"person"`
+	Verified bool    `json:"person_verified"`
+	Mode     string  `json:"mode"`
+	Decision string  `json:"decision"`
+	Given    int     `json:"approvals_given"`
+	Needed   int     `json:"approvals_needed"`
+	Approved bool    `json:"approved"`
+	State    string  `json:"state"`
+	Solo     *string `json:"solo,omitempty"`
+}
+
+func newApproveCmd(a *app) *cobra.Command {
+	var items int
+	var reason string
+	c := &cobra.Command{
+		Use: "approve PLAN", Short: "Approve a plan that another person made",
+		Long: `State that you agree to exactly this plan. You type how many items it has, so
+that nobody approves what he has not looked at. The requester cannot approve his
+own plan, and two approvals need two persons.`,
+		Example: "  redrivectl plan show 3f9a\n  redrivectl approve 3f9a --items 212 --reason \"outage is over, ticket 4711\"",
+		Args:    exactArgs("PLAN"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("items") {
+				return usagef("--items N is required: how many items the plan has, as plan show says")
+			}
+			return a.decide(c.Context(), args[0], reason, func(ap *redrive.Approver) (approveView, error) {
+				s, err := ap.Approve(c.Context(), args[0], items, reason)
+				return approveView{Plan: string(s.Plan.ID), Decision: redrive.DecisionApprove, Given: s.Given, Needed: s.Needed, Approved: s.Approved, State: string(s.Plan.State)}, err
+			})
+		},
+	}
+	c.Flags().IntVar(&items, "items", 0, "how many items the plan has (required)")
+	c.Flags().StringVar(&reason, "reason", "", "why you agree (required)")
+	return exits(c, exitRefused, exitAudit)
+}
+
+func newRejectCmd(a *app) *cobra.Command {
+	return a.decisionCmd("reject", "Reject a plan that has not begun",
+		"End a plan that has not begun. Its jobs are free for another plan.",
+		func(ctx context.Context, ap *redrive.Approver, plan, reason string) (redrive.StoredPlan, error) {
+			return ap.Reject(ctx, plan, reason)
+		})
+}
+
+func newRevokeCmd(a *app) *cobra.Command {
+	return a.decisionCmd("revoke", "Take back the approval of a plan",
+		"Take back the approval of a plan until its run ends. A run stops before its\nnext batch; what was handed over stays handed over.",
+		func(ctx context.Context, ap *redrive.Approver, plan, reason string) (redrive.StoredPlan, error) {
+			return ap.Revoke(ctx, plan, reason)
+		})
+}
+
+func (a *app) decisionCmd(name, short, long string, act func(context.Context, *redrive.Approver, string, string) (redrive.StoredPlan, error)) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: name + " PLAN", Short: short, Long: long, Args: exactArgs("PLAN"),
+		Example: "  redrivectl " + name + " 3f9a --reason \"wrong queue\"",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.decide(c.Context(), args[0], reason, func(ap *redrive.Approver) (approveView, error) {
+				sp, err := act(c.Context(), ap, args[0], reason)
+				return approveView{Plan: string(sp.ID), Decision: name, Needed: sp.Plan.Tier.Needed(), State: string(sp.State)}, err
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why (required)")
+	return exits(c, exitRefused, exitAudit)
+}
+
+// decide opens what a decision needs, takes it, and prints how the plan stands.
+func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive.Approver) (approveView, error)) error {
+	if strings.TrimSpace(reason) == "" {
+		return usagef("--reason is required: the audit log needs it")
+	}
+	st, err := a.store(ctx)
+	if err != nil {
+		return err
+	}
+	who, err := a.who()
+	if err != nil {
+		return err
+	}
+	ap := &redrive.Approver{Plans: st, Who: who, Now: a.now, Solo: a.cfg.Approval.Solo}
+	v, err := act(ap)
+	if err != nil {
+		return withHint(notFound("plan", plan, err), "redrivectl plan show "+plan)
+	}
+	v.Person, v.Mode, v.Solo = who.Actor.Name, string(config.Recorded), text(a.cfg.Approval.Solo)
+	if s, err := ap.Standing(ctx, v.Plan); err == nil {
+		v.State, v.Given = string(s.Plan.State), s.Given
+	}
+	r := result{Object: v, Headers: []string{"what", "value"}, Rows: [][]string{
+		{"plan", v.Plan}, {"decision", v.Decision}, {"person", fmt.Sprintf("%s (%s, not verified)", v.Person, who.Actor.Known)},
+		{"approvals", fmt.Sprintf("%d of %d", v.Given, v.Needed)}, {"approved", strconv.FormatBool(v.Approved)}, {"state", v.State},
+	}}
+	if v.Approved {
+		r.After = []string{"", "next: redrivectl run " + v.Plan[:12]}
+	}
+	return a.print(r)
+}
+
+// notFound words what a prefix did not find; it is a refusal to guess.
+func notFound(what, prefix string, err error) error {
+	switch {
+	case errors.Is(err, redrive.ErrNotFound):
+		return fail(exitFailed, "redrivectl "+what+"s list", "no %s begins with %q", what, prefix)
+	case errors.Is(err, redrive.ErrAmbiguous):
+		return fail(exitFailed, "type more of it", "several %ss begin with %q", what, prefix)
+	default:
+		return err
+	}
+}

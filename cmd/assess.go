@@ -1,0 +1,123 @@
+package cmd
+
+import (
+	"context"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/internal/term"
+	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
+)
+
+// knowledge is what assessing needs of the operator's store.
+type knowledge interface {
+	reconcile.Verdicts
+	reconcile.Memory
+	Lives(ctx context.Context, run redrive.RunID) (bool, error)
+}
+
+// reading is the store as a command sees it that only looks: it uses what is
+// known and learns nothing, so that it works where the store cannot be written
+// and where there is none yet.
+type reading struct{ store *store.Store }
+
+// SaveVerdicts keeps nothing.
+func (reading) SaveVerdicts(context.Context, ...reconcile.Found) error { return nil }
+
+// LatestVerdicts are those on record, if there is a store.
+func (r reading) LatestVerdicts(ctx context.Context, queue string, keys []string) (map[string]reconcile.Found, error) {
+	if r.store == nil {
+		return map[string]reconcile.Found{}, nil
+	}
+	return r.store.LatestVerdicts(ctx, queue, keys)
+}
+
+// Remember keeps nothing.
+func (reading) Remember(context.Context, string, []ledger.Row) error { return nil }
+
+// Seen is what was seen before, if there is a store.
+func (r reading) Seen(ctx context.Context, name string, keys []ledger.Key) (map[ledger.Key]reconcile.SeenRow, error) {
+	if r.store == nil {
+		return map[ledger.Key]reconcile.SeenRow{}, nil
+	}
+	return r.store.Seen(ctx, name, keys)
+}
+
+// Lives asks the store, if there is one; without it no run can live.
+func (r reading) Lives(ctx context.Context, run redrive.RunID) (bool, error) {
+	if r.store == nil {
+		return false, nil
+	}
+	return r.store.Lives(ctx, run)
+}
+
+// assessor finds out what may be done with the jobs of a queue.
+func (a *app) assessor(q *queue, k knowledge) *reconcile.Reconciler {
+	s := reconcile.Settings{
+		Queue: q.name, Consumer: q.cfg.Consumer, LedgerName: q.cfg.Ledger,
+		ClaimLife: q.cfg.Worker.ClaimLife, MaxPause: q.cfg.Worker.MaxPause,
+		ClockMargin: a.cfg.Reconcile.ClockMargin, SecondLookAfter: a.cfg.Reconcile.SecondLookAfter,
+		TransportRetries: q.cfg.Worker.TransportRetries,
+	}
+	if q.cfg.Effects != nil {
+		s.Declared = reconcile.ByConfig
+	}
+	return &reconcile.Reconciler{
+		Ledger: q.ledger, Provider: q.provider, Verdicts: k, Memory: k,
+		RunLives: func(ctx context.Context, run string) (bool, error) { return k.Lives(ctx, redrive.RunID(run)) },
+		Policy:   q.policy, Settings: s, Now: a.now, Sleep: sleep,
+	}
+}
+
+// assessorAlone judges messages by themselves. Nobody has said that whoever
+// took them does not retry, so no effect is proven.
+func (a *app) assessorAlone(policy *classify.Policy, name string) *reconcile.Reconciler {
+	k := reading{}
+	return &reconcile.Reconciler{
+		Verdicts: k, Memory: k, Policy: policy, Now: a.now, Sleep: sleep,
+		RunLives: func(context.Context, string) (bool, error) { return false, nil },
+		Settings: reconcile.Settings{Queue: name, TransportRetries: true},
+	}
+}
+
+// who is the person and the program that records name.
+func (a *app) who() (redrive.Who, error) {
+	actor, err := a.actor()
+	if err != nil {
+		return redrive.Who{}, err
+	}
+	host, err := a.host()
+	if err != nil {
+		return redrive.Who{}, err
+	}
+	return redrive.Who{Actor: actor, Host: host, ToolVersion: buildVersion().Version}, nil
+}
+
+// customers makes the keyed HMAC that stands for a customer in this store.
+func (a *app) customers(st *store.Store) (func(string) string, error) {
+	key, err := a.customerKey(st)
+	if err != nil {
+		return nil, err
+	}
+	return func(id string) string { return audit.CustomerTag(key, id) }, nil
+}
+
+func (a *app) customerKey(st *store.Store) ([]byte, error) {
+	if k := a.cfg.Audit.CustomerKey; k.Set() {
+		v, err := k.Resolve(a.getenv)
+		return []byte(v), err
+	}
+	r := a.storeOptions().Remembered
+	if r.Dir == "" {
+		return nil, nil
+	}
+	return r.CustomerKey(st.StoreID())
+}
+
+// stepper tells progress under one name.
+func stepper(p *term.Progress, what string) func(done, total int64) {
+	return func(done, total int64) { p.Update(term.Step{What: what, Done: done, Total: total}) }
+}

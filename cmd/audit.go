@@ -1,0 +1,260 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/spf13/cobra"
+)
+
+func newAuditCmd(a *app) *cobra.Command {
+	return group("audit", "Read, search, verify and export the audit log",
+		newAuditListCmd(a), newAuditFindCmd(a), newAuditVerifyCmd(a), newAuditExportCmd(a))
+}
+
+func newAuditListCmd(a *app) *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use: "list", Short: "List audit records, newest first", Args: exactArgs(),
+		Example: "  redrivectl audit list\n  redrivectl audit list --limit 0 -o jsonl",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return usagef("--limit must not be negative")
+			}
+			return a.printRecords(c.Context(), audit.Query{Limit: limit})
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 50, "no more than this many records (0: all)")
+	return exits(c, exitRefused, exitAudit)
+}
+
+type auditFindOptions struct {
+	customer, job, runID, plan, queue, action, since string
+	limit                                            int
+}
+
+func newAuditFindCmd(a *app) *cobra.Command {
+	o := &auditFindOptions{}
+	c := &cobra.Command{
+		Use: "find", Short: "Find the records of a customer, job, run or plan", Args: exactArgs(),
+		Long: `Find audit records, newest first. A customer is looked up by the keyed hash that
+stands for it in the log, so the same customer key must be configured.`,
+		Example: "  redrivectl audit find --job 7e37a8fe\n  redrivectl audit find --customer sub-17 -o json\n  redrivectl audit find --run 81c2",
+		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.customer, "customer", "", "the customer's ID")
+	f.StringVar(&o.job, "job", "", "job key, or the beginning of one")
+	f.StringVar(&o.runID, "run", "", "run, or the beginning of its ID")
+	f.StringVar(&o.plan, "plan", "", "plan, or the beginning of its ID")
+	f.StringVar(&o.queue, "queue", "", "queue")
+	f.StringVar(&o.action, "action", "", "action, such as redrive, settle, approve or reveal")
+	f.StringVar(&o.since, "since", "", "at or after this RFC 3339 time, or so long ago (2h, 3d)")
+	f.IntVar(&o.limit, "limit", 0, "no more than this many records (0: all)")
+	return exits(c, exitRefused, exitAudit)
+}
+
+func (o *auditFindOptions) run(ctx context.Context, a *app) error {
+	if o.limit < 0 {
+		return usagef("--limit must not be negative")
+	}
+	since, err := parseWhen(o.since, a.now())
+	if err != nil {
+		return usagef("--since: %w", err)
+	}
+	if (*o == auditFindOptions{limit: o.limit}) {
+		return usagef("say what to find: --customer, --job, --run, --plan, --queue, --action or --since")
+	}
+	st, err := a.auditStore(ctx)
+	if err != nil {
+		return err
+	}
+	q := audit.Query{JobKeyPrefix: o.job, Queue: o.queue, Action: o.action, Since: since, Limit: o.limit}
+	if err := o.resolve(ctx, a, st, &q); err != nil {
+		return err
+	}
+	return a.printRecords(ctx, q)
+}
+
+// resolve turns prefixes and the customer's ID into what records hold.
+func (o *auditFindOptions) resolve(ctx context.Context, a *app, st *store.Store, q *audit.Query) error {
+	if o.runID != "" {
+		r, err := st.LoadRun(ctx, o.runID)
+		if err != nil {
+			return notFound("run", o.runID, err)
+		}
+		q.Run = string(r.ID)
+	}
+	if o.plan != "" {
+		p, err := st.LoadPlan(ctx, o.plan)
+		if err != nil {
+			return notFound("plan", o.plan, err)
+		}
+		q.Plan = string(p.ID)
+	}
+	if o.customer == "" {
+		return nil
+	}
+	tag, err := a.customers(st)
+	if err != nil {
+		return err
+	}
+	if q.Customer = tag(o.customer); q.Customer == "" {
+		return fail(exitFailed, "configure audit.customer_key", "no key is known by which customers are found")
+	}
+	return nil
+}
+
+// auditStore opens the log for reading; an operator who asks for the log must
+// not be told that there is nothing when there is no store.
+func (a *app) auditStore(ctx context.Context) (*store.Store, error) {
+	st, err := a.storeToRead(ctx)
+	if err == nil && st == nil {
+		path, _ := a.storeFile() //nolint:errcheck // storeToRead has had it.
+		return nil, fail(exitFailed, "name the store: --store FILE or --config FILE", "there is no store at %s yet", path)
+	}
+	return st, err
+}
+
+var recordHeaders = []string{"seq", "time", "actor", "action", "phase", "step", "result", "job_key", "plan", "run", "reason"}
+
+func recordCells(r audit.Record) []string {
+	return []string{
+		strconv.FormatInt(r.Seq, 10), r.Time.UTC().Format(time.RFC3339), r.Actor.Name, r.Action, string(r.Phase),
+		firstText(r.Step), firstText(r.Result), firstText(r.JobKey, r.MessageID), short(r.Plan), short(r.Run), firstText(r.Reason),
+	}
+}
+
+// short is a long ID as a table shows it; JSON has it whole.
+func short(id string) string {
+	if len(id) > 12 {
+		return id[:12]
+	}
+	return firstText(id)
+}
+
+func (a *app) printRecords(ctx context.Context, q audit.Query) error {
+	st, err := a.auditStore(ctx)
+	if err != nil {
+		return err
+	}
+	out := newStream(a, "records", recordHeaders)
+	err = st.FindAudit(ctx, q, func(e audit.Entry) error {
+		return out.add(recordView{e.Record, e.Hash}, recordCells(e.Record))
+	})
+	if err != nil {
+		return err
+	}
+	head, err := st.AuditHead(ctx)
+	if err != nil {
+		return err
+	}
+	return out.finish(map[string]any{"head": head})
+}
+
+// recordView is a record with its own hash beside its fields.
+type recordView struct {
+	audit.Record
+	Hash string `json:"hash"`
+}
+
+func newAuditVerifyCmd(a *app) *cobra.Command {
+	var export, checkpoint string
+	c := &cobra.Command{
+		Use: "verify", Short: "Verify the chain of the audit log", Args: exactArgs(),
+		Long: `Verify the whole log: every record, the chain, the guards around it, and that it
+extends the checkpoint that this machine remembers. With --export the file is
+verified instead, offline, against --checkpoint where one is given.
+
+Records after the last remembered checkpoint can be rewritten by whoever can
+write the file; docs/audit.md says what this does and does not prove.`,
+		Example: "  redrivectl audit verify\n  redrivectl audit verify --export audit.jsonl --checkpoint checkpoint.json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if checkpoint != "" && export == "" {
+				return usagef("--checkpoint goes with --export; the store is held against the one this machine remembers")
+			}
+			if export != "" {
+				return a.verifyExport(c.Context(), export, checkpoint)
+			}
+			return a.verifyStore(c.Context())
+		},
+	}
+	c.Flags().StringVar(&export, "export", "", "verify this export instead of the store")
+	c.Flags().StringVar(&checkpoint, "checkpoint", "", "file with the checkpoint that the export must extend")
+	return exits(c, exitRefused, exitAudit)
+}
+
+func (a *app) verifyStore(ctx context.Context) error {
+	st, err := a.auditStore(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := st.VerifyAudit(ctx)
+	if err != nil {
+		return err
+	}
+	return a.printReport(report)
+}
+
+func (a *app) verifyExport(ctx context.Context, export, checkpoint string) error {
+	var at *audit.Head
+	if checkpoint != "" {
+		b, err := os.ReadFile(checkpoint)
+		if err != nil {
+			return fmt.Errorf("read checkpoint: %w", err)
+		}
+		h, err := audit.ParseHead(b)
+		if err != nil {
+			return fmt.Errorf("checkpoint %s: %w", checkpoint, err)
+		}
+		at = &h
+	}
+	f, err := os.Open(export)
+	if err != nil {
+		return fmt.Errorf("open export: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	report, err := audit.VerifyExport(ctx, f, at)
+	if err != nil {
+		return fmt.Errorf("verify %s: %w", export, err)
+	}
+	return a.printReport(report)
+}
+
+func (a *app) printReport(report audit.Report) error {
+	r := result{Object: report, Headers: []string{"what", "value"}, Rows: [][]string{
+		{"ok", strconv.FormatBool(report.OK)}, {"records", strconv.FormatInt(report.Records, 10)},
+		{"open intents", strconv.Itoa(report.OpenIntents)}, {"store", report.Head.Store},
+		{"head", fmt.Sprintf("%d %s", report.Head.Seq, report.Head.Hash)},
+	}}
+	for _, p := range report.Problems {
+		r.Elements = append(r.Elements, p)
+		r.Rows = append(r.Rows, []string{"problem at " + strconv.FormatInt(p.Seq, 10), p.What})
+	}
+	if err := a.print(r); err != nil {
+		return err
+	}
+	if !report.OK {
+		return silently(exitAudit)
+	}
+	return nil
+}
+
+func newAuditExportCmd(a *app) *cobra.Command {
+	return exits(&cobra.Command{
+		Use: "export", Short: "Write the whole log as JSON lines that verify offline", Args: exactArgs(),
+		Example: "  redrivectl audit export > audit.jsonl\n  redrivectl audit verify --export audit.jsonl",
+		RunE: func(c *cobra.Command, _ []string) error {
+			st, err := a.auditStore(c.Context())
+			if err != nil {
+				return err
+			}
+			return st.ExportAudit(c.Context(), a.stdout)
+		},
+	}, exitRefused, exitAudit)
+}

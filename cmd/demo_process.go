@@ -1,0 +1,179 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// demoPatience is how long the demo waits where nothing moves.
+const (
+	demoPatience = time.Minute
+	demoPoll     = 20 * time.Millisecond
+	demoGrace    = 15 * time.Second // for a process that was asked to end
+)
+
+// demoProcess is a provider or a worker. It ends when its standard input does,
+// so it cannot outlive the demo, whatever ends that.
+type demoProcess struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines chan string   // its standard output; lines that nobody waits for may be dropped
+	done  chan struct{} // closed when it has ended; err is valid then
+	err   error
+}
+
+// start runs one of the demo's own subcommands in the background.
+func (w *demoWorld) start(args ...string) (*demoProcess, error) {
+	name := strings.Join(args[:2], " ")
+	log, err := os.OpenFile(w.path(demoProcessLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer log.Close() //nolint:errcheck // The child has its own; nothing was written here.
+	c := &exec.Cmd{Path: w.exe, Args: append([]string{"redrivectl"}, args...), Dir: w.dir, Env: w.environment(""), Stderr: log}
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	if err := c.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p := &demoProcess{cmd: c, stdin: stdin, lines: make(chan string, 256), done: make(chan struct{})}
+	go p.follow(name, stdout)
+	w.app.onClose(p.kill)
+	return p, nil
+}
+
+func (p *demoProcess) follow(name string, stdout io.Reader) {
+	s := bufio.NewScanner(stdout)
+	for s.Scan() {
+		select {
+		case p.lines <- s.Text():
+		default:
+		}
+	}
+	if err := errors.Join(s.Err(), p.cmd.Wait()); err != nil {
+		p.err = fmt.Errorf("%s: %w", name, err)
+	}
+	close(p.done)
+}
+
+// stop asks the process to end, waits for it, and says how it ended.
+func (p *demoProcess) stop() error {
+	_ = p.stdin.Close() // closed already if the process has ended
+	t := time.NewTimer(demoGrace)
+	defer t.Stop()
+	select {
+	case <-p.done:
+		return p.err
+	case <-t.C:
+		return errors.Join(errors.New("a process of the demo did not end when asked to"), p.kill())
+	}
+}
+
+// kill ends the process at once, as a crash would, and waits until it is gone.
+func (p *demoProcess) kill() error {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill a process of the demo: %w", err)
+	}
+	<-p.done
+	return nil
+}
+
+// ended is the error of a process that should still be running.
+func (p *demoProcess) ended() error {
+	select {
+	case <-p.done:
+		if p.err != nil {
+			return p.err
+		}
+		return errors.New("a process of the demo ended by itself")
+	default:
+		return nil
+	}
+}
+
+// await waits for n lines of standard output that begin with prefix.
+func (p *demoProcess) await(ctx context.Context, n int, prefix string) (first string, err error) {
+	t := time.NewTimer(demoPatience)
+	defer t.Stop()
+	for n > 0 {
+		select {
+		case line := <-p.lines:
+			if !strings.HasPrefix(line, prefix) {
+				continue
+			}
+			if n--; first == "" {
+				first = line
+			}
+		case <-p.done:
+			return first, p.ended()
+		case <-t.C:
+			return first, fmt.Errorf("wait for a process of the demo to say %q: nothing for %s", prefix, demoPatience)
+		case <-ctx.Done():
+			return first, ctx.Err()
+		}
+	}
+	return first, nil
+}
+
+// environment is this process's own, without what would send a command to
+// another config or store, and with the person who is to act.
+func (w *demoWorld) environment(actor string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "REDRIVECTL_") })
+	if actor != "" {
+		env = append(env, "REDRIVECTL_ACTOR="+actor)
+	}
+	if w.app.noColor {
+		env = append(env, "NO_COLOR=1")
+	}
+	return env
+}
+
+// untilEOF ends the context when in does.
+func untilEOF(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, in) // an error is an end as well
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// awaitStill polls until look is done. It gives up when mark, which look
+// returns, has not changed for a while, or when a process has ended.
+func awaitStill(ctx context.Context, what string, ps []*demoProcess, look func() (done bool, mark string, err error)) error {
+	last, since := "", time.Now()
+	for {
+		done, mark, err := look()
+		if err != nil || done {
+			return err
+		}
+		if mark != last {
+			last, since = mark, time.Now()
+		}
+		if time.Since(since) > demoPatience {
+			return fmt.Errorf("wait for %s: nothing moved for %s at %s", what, demoPatience, mark)
+		}
+		for _, p := range ps {
+			if err := p.ended(); err != nil {
+				return fmt.Errorf("wait for %s: %w", what, err)
+			}
+		}
+		if err := sleep(ctx, demoPoll); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// newGenCmd writes the generated parts of the repository. It is hidden: only
+// the Makefile and a test use it.
+func newGenCmd(a *app) *cobra.Command {
+	return exits(&cobra.Command{
+		Use: "gen DIR", Short: "Write command pages, completions and the config schema", Hidden: true, Args: exactArgs("DIR"),
+		Example: "  redrivectl gen .",
+		RunE: func(c *cobra.Command, args []string) error {
+			files, err := generated(c.Root())
+			if err != nil {
+				return err
+			}
+			for name, data := range files {
+				path := filepath.Join(args[0], name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					return fmt.Errorf("make folder: %w", err)
+				}
+				if err := os.WriteFile(path, data, 0o644); err != nil {
+					return fmt.Errorf("write %s: %w", name, err)
+				}
+			}
+			return nil
+		},
+	})
+}
+
+// generated renders every generated file of the repository, by path.
+func generated(root *cobra.Command) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, s := range shells {
+		var b bytes.Buffer
+		if err := s.write(root, &b); err != nil {
+			return nil, fmt.Errorf("completion for %s: %w", s.name, err)
+		}
+		files["completions/"+s.file] = b.Bytes()
+	}
+	return files, commandPages(root, files)
+}
+
+// commandPages adds one Markdown page for each visible command.
+func commandPages(c *cobra.Command, files map[string][]byte) error {
+	if c.Hidden {
+		return nil
+	}
+	c.DisableAutoGenTag = true
+	var b bytes.Buffer
+	if err := doc.GenMarkdown(c, &b); err != nil {
+		return fmt.Errorf("page of %s: %w", c.CommandPath(), err)
+	}
+	files["docs/commands/"+strings.ReplaceAll(c.CommandPath(), " ", "_")+".md"] = b.Bytes()
+	for _, sub := range c.Commands() {
+		if err := commandPages(sub, files); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package cmd
+
+import (
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/term"
+	"github.com/redrivectl/redrivectl/reconcile"
+)
+
+// jobView is the JOB shape of docs/json-output.md. A value that is not known is
+// null, never an empty guess.
+type jobView struct {
+	JobKey         *string    `json:"job_key"`
+	MessageID      string     `json:"message_id"`
+	CopyID         string     `json:"copy_id"`
+	LedgerRow      *string    `json:"ledger_row"`
+	RequestID      *string    `json:"request_id"`
+	Queue          string     `json:"queue"`
+	Origin         *string    `json:"origin"`
+	QuarantinedBy  string     `json:"quarantined_by"`
+	Class          string     `json:"class"`
+	Rule           string     `json:"rule"`
+	Effect         string     `json:"effect"`
+	Disposition    string     `json:"disposition"`
+	Owner          *string    `json:"owner"`
+	Reason         reasonView `json:"reason"`
+	Redrivable     bool       `json:"redrivable"`
+	Attempt        *int       `json:"attempt"`
+	Receives       int        `json:"receives"`
+	CustomerID     *string    `json:"customer_id"`
+	CustomerStatus *string    `json:"customer_status"`
+	Kind           *string    `json:"kind"`
+	Subject        *string    `json:"subject"`
+	Period         *string    `json:"period"`
+	Region         *string    `json:"region"`
+	SchemaVersion  *string    `json:"schema_version"`
+	Version        *string    `json:"version"`
+	Channel        *string    `json:"channel"`
+	AttemptOnCopy  *int       `json:"attempt_on_copy"`
+	DeploymentID   *string    `json:"deployment_id"`
+	OrderKey       *string    `json:"order_key"`
+	Format         string     `json:"format"`
+	PayloadSHA256  string     `json:"payload_sha256"`
+	PayloadBytes   int        `json:"payload_bytes"`
+	SentAt         *time.Time `json:"sent_at"`
+	FailedAt       *time.Time `json:"failed_at"`
+	LedgerState    *string    `json:"ledger_state"`
+	Verdict        *string    `json:"verdict"`
+	Action         string     `json:"action"`
+	Why            string     `json:"why"`
+	Needs          *string    `json:"needs"`
+}
+
+type reasonView struct {
+	Type    *string `json:"type"`
+	Code    *string `json:"code"`
+	Message *string `json:"message"`
+}
+
+// newJobView is the one place where a job becomes the shape that is printed, so
+// that secrets in free text are masked in every form.
+func newJobView(x reconcile.Assessed) jobView {
+	j := x.Job
+	v := jobView{
+		JobKey: text(j.JobKey), MessageID: j.Message.MessageID, CopyID: j.Message.Copy.String(),
+		Queue: j.Queue, Origin: text(j.Message.Origin), QuarantinedBy: string(j.QuarantinedBy),
+		Class: string(x.Class.Class), Rule: x.Class.Rule, Effect: string(x.Effect),
+		Disposition: string(x.Class.Disposition), Owner: text(x.Class.Owner),
+		Reason: reasonView{
+			Type: text(term.Mask(j.Failure.Type)), Code: text(term.Mask(j.Failure.Code)),
+			Message: text(term.Mask(j.Failure.Message)),
+		},
+		Redrivable: j.Redrivable, Receives: j.Message.Receives,
+		CustomerID: text(j.CustomerID), CustomerStatus: text(j.CustomerStatus),
+		Kind: text(j.Kind), Subject: text(j.Subject), Period: text(j.Period), Region: text(j.Region),
+		SchemaVersion: text(j.SchemaVersion), Version: text(j.Version), Channel: text(j.Channel),
+		AttemptOnCopy: j.AttemptOnCopy, DeploymentID: text(j.DeploymentID), OrderKey: text(j.Message.OrderKey),
+		Format: j.Format, PayloadSHA256: j.PayloadSHA256, PayloadBytes: len(j.Payload),
+		SentAt: moment(j.Message.SentAt), FailedAt: moment(j.Failure.At),
+		Action: string(x.Decision.Action), Why: x.Decision.Why, Needs: text(term.Mask(x.Decision.Needs)),
+	}
+	if x.Row != nil {
+		v.fromLedger(*x.Row)
+	}
+	if x.Verdict != nil {
+		v.Verdict = text(string(x.Verdict.Verdict))
+		if v.RequestID == nil {
+			v.RequestID = text(x.Verdict.Evidence.RequestID)
+		}
+	}
+	return v
+}
+
+func (v *jobView) fromLedger(l ledger.Lookup) {
+	if l.Found != ledger.Present {
+		v.LedgerState = text(string(l.Found))
+		return
+	}
+	row := l.Row
+	v.LedgerRow = text(rowName(row.Key))
+	v.LedgerState = text(string(row.State))
+	v.RequestID = text(row.RequestID)
+	attempt := row.Attempt
+	v.Attempt = &attempt
+}
+
+// rowName is the ledger row's ID as it is shown: consumer and job key where the
+// ledger is scoped, else the job key.
+func rowName(k ledger.Key) string {
+	if k.Consumer == "" {
+		return k.JobKey
+	}
+	return k.Consumer + ":" + k.JobKey
+}
+
+// text is null for what is not known.
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// moment is null for the zero time, and UTC otherwise.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+// or gives the text, or a dash where there is none.
+func or(s *string) string {
+	if s == nil {
+		return "-"
+	}
+	return *s
+}
+
+var jobHeaders = []string{"job_key", "message_id", "class", "effect", "ledger", "verdict", "action", "needs", "reason"}
+
+// cells is the job's line in a table.
+func (v jobView) cells() []string {
+	reason := or(v.Reason.Type)
+	if v.Reason.Message != nil {
+		reason += ": " + *v.Reason.Message
+	}
+	return []string{or(v.JobKey), v.MessageID, v.Class, v.Effect, or(v.LedgerState), or(v.Verdict), v.Action, or(v.Needs), reason}
+}

@@ -1,0 +1,323 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/term"
+	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/spf13/cobra"
+)
+
+type listOptions struct {
+	app    *app
+	target string
+	file   bool
+	jobs   bool
+	by     []string
+	class  []string
+	limit  int
+}
+
+func newListCmd(a *app) *cobra.Command {
+	o := &listOptions{app: a}
+	c := &cobra.Command{
+		Use:   "list QUEUE|FILE|-",
+		Short: "List quarantined jobs by failure class",
+		Long: `List what a dead-letter queue holds, by failure class, with what may be done
+about it. Every message stays where it is.
+
+The argument is a configured queue, or a dump as a broker's own tool prints it:
+"-", or an existing path that contains "/" or ends in .json or .jsonl. A dump
+needs no config.`,
+		Example: "  redrivectl list digests\n  redrivectl list digests --class timeout --jobs\n" +
+			"  redrivectl list digests --by region,reason_type -o json\n" +
+			"  aws sqs receive-message --queue-url URL --attribute-names All | redrivectl list - --jobs -o json",
+		Args:              exactArgs("QUEUE|FILE|-"),
+		ValidArgsFunction: a.completeQueues,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.target = args[0]
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(c.Context())
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&o.file, "file", false, "take the argument as a FILE whatever it looks like")
+	f.BoolVar(&o.jobs, "jobs", false, "one line per job, after or instead of the classes")
+	f.StringSliceVar(&o.by, "by", nil, "split each class by these: "+strings.Join(groupNames(), ", "))
+	f.StringSliceVar(&o.class, "class", nil, "only these failure classes")
+	f.IntVar(&o.limit, "limit", 0, "look at no more than this many messages (0: all)")
+	must(c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(groupNames(), cobra.ShellCompDirectiveNoFileComp)))
+	return exits(c, exitPartly, exitRefused, exitInterrupted)
+}
+
+func (o *listOptions) validate() error {
+	if o.limit < 0 {
+		return usagef("--limit must not be negative")
+	}
+	for _, by := range o.by {
+		if !slices.Contains(groupNames(), by) {
+			return usagef("--by %s: use one of %s", by, strings.Join(groupNames(), ", "))
+		}
+	}
+	return nil
+}
+
+func (o *listOptions) run(ctx context.Context) error {
+	src, err := o.app.source(ctx, o.target, o.file)
+	if err != nil {
+		return err
+	}
+	out := newListing(o, src)
+	seen, err := src.look(ctx, o.limit, func(x reconcile.Assessed) error { return out.add(x) })
+	if err != nil {
+		return err
+	}
+	if err := out.known(); err != nil {
+		return err
+	}
+	if err := out.finish(seen); err != nil {
+		return err
+	}
+	if !seen.Complete && o.limit == 0 {
+		return silently(exitPartly)
+	}
+	return nil
+}
+
+// listView is the list shape of docs/json-output.md; jobs are written by the
+// sink before these keys, so that memory does not grow with the queue.
+type listView struct {
+	Queue      string      `json:"queue"`
+	Broker     string      `json:"broker"`
+	CapturedAt time.Time   `json:"captured_at"`
+	Complete   bool        `json:"complete"`
+	Why        *string     `json:"why"`
+	Counted    string      `json:"counted"`
+	Total      int64       `json:"total"`
+	LookCounts bool        `json:"look_counts_as_receive"`
+	Classes    []classView `json:"classes"`
+}
+
+type classView struct {
+	Class       string      `json:"class"`
+	Disposition string      `json:"disposition"`
+	Effect      string      `json:"effect"`
+	Owner       *string     `json:"owner"`
+	Runbook     *string     `json:"runbook"`
+	Count       int         `json:"count"`
+	OldestAt    *time.Time  `json:"oldest_at"`
+	OldestAge   *float64    `json:"oldest_age_seconds"`
+	Groups      []groupView `json:"groups"`
+}
+
+type groupView struct {
+	By    string `json:"by"`
+	Value string `json:"value"`
+	Count int    `json:"count"`
+}
+
+// listing tallies a look while it streams.
+type listing struct {
+	o       *listOptions
+	src     *source
+	sink    *stream
+	classes map[string]*classTally
+	matched int
+}
+
+type classTally struct {
+	view   classView
+	groups map[groupView]int
+}
+
+func newListing(o *listOptions, src *source) *listing {
+	l := &listing{o: o, src: src, classes: map[string]*classTally{}}
+	if o.jobs {
+		l.sink = newStream(o.app, "jobs", jobHeaders)
+	}
+	return l
+}
+
+func (l *listing) add(x reconcile.Assessed) error {
+	v := newJobView(x)
+	t := l.classes[v.Class]
+	if t == nil {
+		t = &classTally{groups: map[groupView]int{}}
+		t.view = classView{
+			Class: v.Class, Disposition: v.Disposition, Effect: string(x.Class.Effect),
+			Owner: v.Owner, Runbook: text(x.Class.Runbook), Groups: []groupView{},
+		}
+		l.classes[v.Class] = t
+	}
+	t.count(v, l.o.by)
+	if len(l.o.class) > 0 && !slices.Contains(l.o.class, v.Class) {
+		return nil
+	}
+	l.matched++
+	if l.sink != nil {
+		return l.sink.add(v, v.cells())
+	}
+	return nil
+}
+
+func (t *classTally) count(v jobView, by []string) {
+	t.view.Count++
+	if at := oldest(v); at != nil && (t.view.OldestAt == nil || at.Before(*t.view.OldestAt)) {
+		t.view.OldestAt = at
+	}
+	for _, name := range by {
+		t.groups[groupView{By: name, Value: groupOf[name](v)}]++
+	}
+}
+
+// oldest is the time by which a job's age is told: when it failed, else when it
+// was sent.
+func oldest(v jobView) *time.Time {
+	if v.FailedAt != nil {
+		return v.FailedAt
+	}
+	return v.SentAt
+}
+
+// known refuses a --class that found nothing, naming the classes that exist.
+func (l *listing) known() error {
+	if len(l.o.class) == 0 || l.matched > 0 || len(l.classes) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(l.classes))
+	for name := range l.classes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return fail(exitRefused, "redrivectl list "+l.o.target, "no job of class %s in %s; it has: %s",
+		strings.Join(l.o.class, ", "), l.o.target, strings.Join(names, ", "))
+}
+
+func (l *listing) finish(seen look) error {
+	v := l.view(seen)
+	if l.sink != nil {
+		return l.sink.finish(v)
+	}
+	r := result{Object: v, Headers: listHeaders(l.o.by)}
+	for _, c := range v.Classes {
+		r.Elements = append(r.Elements, c)
+		r.Rows = append(r.Rows, c.cells(len(l.o.by) > 0))
+		for _, g := range c.Groups {
+			r.Rows = append(r.Rows, []string{"", "", "", "", strconv.Itoa(g.Count), "", g.By + "=" + g.Value})
+		}
+	}
+	r.Before, r.After = l.heading(v), l.footing(v)
+	return l.o.app.print(r)
+}
+
+func listHeaders(by []string) []string {
+	h := []string{"class", "disposition", "effect", "owner", "count", "oldest"}
+	if len(by) > 0 {
+		h = append(h, "group")
+	}
+	return h
+}
+
+func (c classView) cells(grouped bool) []string {
+	age := "-"
+	if c.OldestAge != nil {
+		age = term.Duration(time.Duration(*c.OldestAge * float64(time.Second)))
+	}
+	row := []string{c.Class, c.Disposition, c.Effect, or(c.Owner), strconv.Itoa(c.Count), age}
+	if grouped {
+		row = append(row, "")
+	}
+	return row
+}
+
+func (l *listing) view(seen look) listView {
+	v := listView{
+		Queue: l.src.name, Broker: l.src.broker, CapturedAt: seen.At.UTC(), Complete: seen.Complete,
+		Why: text(seen.Why), Counted: seen.Counted, Total: seen.Total, LookCounts: seen.LookCounts, Classes: []classView{},
+	}
+	for name, t := range l.classes {
+		if len(l.o.class) > 0 && !slices.Contains(l.o.class, name) {
+			continue
+		}
+		v.Classes = append(v.Classes, t.finish(seen.At))
+	}
+	slices.SortFunc(v.Classes, func(x, y classView) int {
+		if x.Count != y.Count {
+			return y.Count - x.Count
+		}
+		return strings.Compare(x.Class, y.Class)
+	})
+	return v
+}
+
+func (t *classTally) finish(now time.Time) classView {
+	c := t.view
+	if c.OldestAt != nil {
+		age := now.Sub(*c.OldestAt).Seconds()
+		c.OldestAge = &age
+	}
+	for g, n := range t.groups {
+		g.Count = n
+		c.Groups = append(c.Groups, g)
+	}
+	slices.SortFunc(c.Groups, func(x, y groupView) int {
+		if x.By != y.By {
+			return strings.Compare(x.By, y.By)
+		}
+		if x.Count != y.Count {
+			return y.Count - x.Count
+		}
+		return strings.Compare(x.Value, y.Value)
+	})
+	return c
+}
+
+func (l *listing) heading(v listView) []string {
+	return []string{fmt.Sprintf("%s (%s): %d quarantined, %s count, looked %s", v.Queue, v.Broker, v.Total, v.Counted, v.CapturedAt.Format(time.RFC3339))}
+}
+
+func (l *listing) footing(v listView) []string {
+	var lines []string
+	if !v.Complete {
+		lines = append(lines, "incomplete: "+or(v.Why))
+	}
+	if v.LookCounts {
+		lines = append(lines, "this look counted as a receive")
+	}
+	return lines
+}
+
+// groupOf maps what --by can name to a job's value of it.
+var groupOf = map[string]func(jobView) string{
+	"region":          func(v jobView) string { return or(v.Region) },
+	"kind":            func(v jobView) string { return or(v.Kind) },
+	"channel":         func(v jobView) string { return or(v.Channel) },
+	"period":          func(v jobView) string { return or(v.Period) },
+	"origin":          func(v jobView) string { return or(v.Origin) },
+	"schema_version":  func(v jobView) string { return or(v.SchemaVersion) },
+	"deployment_id":   func(v jobView) string { return or(v.DeploymentID) },
+	"customer_status": func(v jobView) string { return or(v.CustomerStatus) },
+	"reason_type":     func(v jobView) string { return or(v.Reason.Type) },
+	"rule":            func(v jobView) string { return v.Rule },
+	"format":          func(v jobView) string { return v.Format },
+	"quarantined_by":  func(v jobView) string { return v.QuarantinedBy },
+	"receives":        func(v jobView) string { return strconv.Itoa(v.Receives) },
+	"ledger_state":    func(v jobView) string { return or(v.LedgerState) },
+	"action":          func(v jobView) string { return v.Action },
+}
+
+func groupNames() []string {
+	names := make([]string, 0, len(groupOf))
+	for name := range groupOf {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

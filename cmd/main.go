@@ -1,0 +1,99 @@
+// Package cmd is the command line: one flat file per command. It is the only
+// package that wires concrete parts together, reads the environment, prints and
+// decides how the process ends.
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/crash"
+	"github.com/redrivectl/redrivectl/internal/term"
+)
+
+// Env is everything that the program takes from its surroundings, so that a
+// test can run the whole of it with its own.
+type Env struct {
+	Args   []string
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Getenv func(string) string
+	Now    func() time.Time
+}
+
+// Main runs the program on the process's own surroundings and returns its exit
+// code. The first interrupt finishes the batch in flight; the second ends the
+// process at once and leaves its intents to resume.
+func Main() int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(exitInterrupted)
+	}()
+	crash.Arm(os.Getenv("REDRIVECTL_CRASH_AT"))
+	return Run(ctx, Env{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Now: time.Now,
+	})
+}
+
+// Run runs one command line and returns its exit code.
+func Run(ctx context.Context, env Env) int {
+	a := newApp(env)
+	root := newRootCmd(a)
+	root.SetArgs(env.Args)
+	err := root.ExecuteContext(ctx)
+	if cerr := a.close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		return exitDone
+	}
+	code := exitCode(err)
+	if ctx.Err() != nil && code == exitFailed {
+		code = exitInterrupted
+	}
+	a.reportError(err, code)
+	return code
+}
+
+// reportError prints one line and a hint, or with -o json an object. An error
+// whose text is empty was reported by the command's own output.
+func (a *app) reportError(err error, code int) {
+	if errors.Is(err, errSilent) {
+		return
+	}
+	text := term.Clean(term.Mask(err.Error()))
+	hint := term.Clean(hintOf(err))
+	if a.output == outputJSON || a.output == outputJSONL {
+		_ = json.NewEncoder(a.stderr).Encode(struct {
+			Error string `json:"error"`
+			Hint  string `json:"hint"`
+			Code  int    `json:"code"`
+		}{text, hint, code})
+		return
+	}
+	fmt.Fprintf(a.stderr, "redrivectl: %s\n", text)
+	if hint != "" {
+		fmt.Fprintf(a.stderr, "hint: %s\n", hint)
+	}
+}
+
+// errSilent ends the process with a code whose reason the output has stated.
+var errSilent = errors.New("")
+
+func silently(code int) error { return &failure{code: code, err: errSilent} }

@@ -1,0 +1,130 @@
+package cmd
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/redrivectl/redrivectl/internal/term"
+)
+
+// outputForm is how results are written to standard output.
+type outputForm string
+
+const (
+	outputTable = "table"
+	outputJSON  = "json"
+	outputJSONL = "jsonl"
+	outputCSV   = "csv"
+)
+
+var outputForms = []string{outputTable, outputJSON, outputJSONL, outputCSV}
+
+// result is what a command found, in every form that it can be printed in.
+type result struct {
+	// Object is the JSON document; with -o jsonl it is the last line.
+	Object any
+	// Elements are the lines before it with -o jsonl.
+	Elements []any
+	// Headers and Rows are the table, on a terminal and in csv.
+	Headers []string
+	Rows    [][]string
+	// Before and After are lines for people around the table, on standard
+	// output; they are left out in a pipe, so that rows stay rows.
+	Before, After []string
+}
+
+// print writes r in the form that was asked for. Texts are cleaned and masked
+// here, in the one place that all of them pass.
+func (a *app) print(r result) error {
+	w := bufio.NewWriter(a.stdout)
+	var err error
+	switch a.output {
+	case outputJSON:
+		err = writeJSON(w, r)
+	case outputJSONL:
+		err = writeJSONL(w, r)
+	case outputCSV:
+		err = writeCSV(w, r)
+	default:
+		err = a.writeTable(w, r)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+func writeJSON(w io.Writer, r result) error {
+	b, err := json.MarshalIndent(r.Object, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(term.CleanJSON(b), '\n'))
+	return err
+}
+
+func writeJSONL(w io.Writer, r result) error {
+	for _, e := range append(r.Elements[:len(r.Elements):len(r.Elements)], r.Object) {
+		if err := writeLine(w, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeLine(w io.Writer, e any) error {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(term.CleanJSON(b), '\n'))
+	return err
+}
+
+func writeCSV(w io.Writer, r result) error {
+	c := csv.NewWriter(w)
+	if err := c.Write(r.Headers); err != nil {
+		return err
+	}
+	for _, row := range r.Rows {
+		if err := c.Write(cells(row, term.CleanCSV)); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+func (a *app) writeTable(w io.Writer, r result) error {
+	t := a.terminal()
+	if t.IsTTY {
+		for _, line := range r.Before {
+			fmt.Fprintln(w, term.Clean(line))
+		}
+	}
+	if len(r.Rows) > 0 {
+		if err := term.Table(w, r.Headers, r.Rows, t); err != nil {
+			return err
+		}
+	}
+	if t.IsTTY {
+		for _, line := range r.After {
+			fmt.Fprintln(w, term.Clean(line))
+		}
+	}
+	return nil
+}
+
+func cells(row []string, clean func(string) string) []string {
+	out := make([]string, len(row))
+	for i, cell := range row {
+		out[i] = clean(cell)
+	}
+	return out
+}

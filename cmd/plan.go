@@ -1,0 +1,396 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/config"
+	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/internal/term"
+	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
+	"github.com/spf13/cobra"
+)
+
+func newPlanCmd(a *app) *cobra.Command {
+	return group("plan", "Freeze a selection of jobs, to be approved and run", newPlanCreateCmd(a), newPlanShowCmd(a))
+}
+
+type planOptions struct {
+	app       *app
+	queue     string
+	sel       redrive.Selection
+	since     string
+	until     string
+	olderThan string
+	jobsFrom  string
+	action    string
+	max       int
+	rate      string
+	expires   string
+	reason    string
+	canary    int
+	lifts     redrive.Lifts
+	as        string
+	effects   string
+	dryRun    bool
+
+	parsedRate    redrive.Rate
+	parsedExpires time.Duration
+}
+
+func newPlanCreateCmd(a *app) *cobra.Command {
+	o := &planOptions{app: a}
+	c := &cobra.Command{
+		Use:   "create QUEUE",
+		Short: "Freeze a selection into a plan",
+		Long: `Look at the queue, select jobs, decide what may be done with each, and freeze
+that as a plan: message identities, hashes, actions and bounds. The plan's name
+is the hash of its content, so what is approved is exactly what runs.
+
+At least one filter, --job, --jobs-from or --all is needed. Jobs that may not be
+redriven yet are held, and the output says what each needs.`,
+		Example: "  redrivectl plan create digests --class throttled,unavailable --max 500 --reason \"provider outage is over\"\n" +
+			"  redrivectl plan create digests --class auth --fixed \"credential rotated\" --max 50 --reason \"ticket 4711\"\n" +
+			"  redrivectl plan create digests --all --max 1000 --reason \"look first\" --dry-run -o json",
+		Args:              exactArgs("QUEUE"),
+		ValidArgsFunction: a.completeQueues,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.queue = args[0]
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(c.Context())
+		},
+	}
+	o.selectionFlags(c)
+	o.boundFlags(c)
+	o.liftFlags(c)
+	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
+}
+
+func (o *planOptions) selectionFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringSliceVar(&o.sel.Class, "class", nil, "failure classes")
+	f.StringSliceVar(&o.sel.ReasonType, "reason-type", nil, "types of the reason, as list shows them")
+	f.StringSliceVar(&o.sel.Period, "period", nil, "periods")
+	f.StringSliceVar(&o.sel.Region, "region", nil, "regions")
+	f.StringSliceVar(&o.sel.Schema, "schema", nil, "schema versions")
+	f.StringSliceVar(&o.sel.CustomerStatus, "customer-status", nil, "statuses of the customer")
+	f.StringSliceVar(&o.sel.Channel, "channel", nil, "channels")
+	f.StringVar(&o.since, "since", "", "failed (else sent) at or after this RFC 3339 time, or so long ago (2h, 3d)")
+	f.StringVar(&o.until, "until", "", "failed (else sent) before this RFC 3339 time, or so long ago (2h, 3d)")
+	f.StringVar(&o.olderThan, "older-than", "", "failed (else sent) longer ago than this")
+	f.IntVar(&o.sel.Receives, "receives", 0, "received at least so often")
+	f.StringVar(&o.sel.Where, "where", "", "CEL condition over the job's fields, such as 'reason_code == \"429\" && receives < 5'")
+	f.StringArrayVar(&o.sel.Jobs, "job", nil, "this job, by job key or message ID (repeatable)")
+	f.StringVar(&o.jobsFrom, "jobs-from", "", "file with one job key or message ID a line")
+	f.BoolVar(&o.sel.All, "all", false, "every job of the queue")
+	f.StringVar(&o.action, "action", "", "only items with this action: redrive or settle (default both)")
+	must(c.RegisterFlagCompletionFunc("class", completeFrom(classNames)))
+	must(c.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"redrive", "settle"}, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+func (o *planOptions) boundFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.IntVar(&o.max, "max", 0, "most items that the plan may have (required)")
+	f.StringVar(&o.rate, "rate", "50/s", "most jobs in any one-second window; also 0.5/s or 30/m")
+	f.StringVar(&o.expires, "expires", "2h", "nothing new starts after this time")
+	f.StringVar(&o.reason, "reason", "", "why, for the approver and the audit log (required)")
+	f.IntVar(&o.canary, "canary", 0, "size of a first sample; this version has no gate, so only 0 is accepted")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and keep nothing")
+}
+
+func (o *planOptions) liftFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.lifts.Fixed, "fixed", "", "what was corrected, for classes that wait for a correction (one approver)")
+	f.StringVar(&o.as, "as", "", "the class that you claim for jobs of class unknown (one approver)")
+	f.StringVar(&o.effects, "effects", "", "\"idempotent\": a repeated effect is harmless (one approver)")
+	f.StringVar(&o.lifts.AcceptProvision, "accept-provisional", "", "why a provisional no is good enough (one approver)")
+	f.StringVar(&o.lifts.AcceptDuplicates, "accept-duplicates", "", "why a second effect is acceptable (two approvers)")
+	f.BoolVar(&o.lifts.FanOut, "fan-out", false, "accept that every consumer of the destination gets the jobs again (one approver)")
+	f.BoolVar(&o.lifts.BreakOrder, "break-order", false, "accept that jobs overtake earlier ones of their group (one approver)")
+	f.StringVar(&o.lifts.To, "to", "", "destination instead of each job's origin (one approver)")
+	must(c.RegisterFlagCompletionFunc("as", completeFrom(classNames)))
+	must(c.RegisterFlagCompletionFunc("effects", cobra.FixedCompletions([]string{"idempotent"}, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+func classNames() []string {
+	p, err := classify.Default()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, c := range p.Classes() {
+		names = append(names, string(c))
+	}
+	return names
+}
+
+// completeFrom turns a list into cobra's completion function.
+func completeFrom(names func() []string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return names(), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (o *planOptions) validate() error {
+	switch {
+	case o.max <= 0:
+		return usagef("--max N is required: the most items that the plan may have")
+	case strings.TrimSpace(o.reason) == "":
+		return usagef("--reason is required: the approver and the audit log need it")
+	case o.canary != 0:
+		return usagef("--canary %d: this version has no gate, so only 0 is accepted", o.canary)
+	case o.effects != "" && o.effects != string(config.Idempotent):
+		return usagef("--effects %s: only \"idempotent\" can be declared", o.effects)
+	case o.action != "" && o.action != string(reconcile.Redrive) && o.action != string(reconcile.Settle):
+		return usagef("--action %s: use redrive or settle", o.action)
+	case o.sel.Receives < 0:
+		return usagef("--receives must not be negative")
+	}
+	o.lifts.As, o.lifts.EffectsByFlag = classify.Class(o.as), o.effects != ""
+	if err := o.parseBounds(); err != nil {
+		return err
+	}
+	if err := o.readJobs(); err != nil {
+		return err
+	}
+	if o.sel.Empty() {
+		return usagef("select something: a filter, --job, --jobs-from or --all")
+	}
+	return nil
+}
+
+func (o *planOptions) parseBounds() error {
+	var err error
+	if o.parsedRate, err = redrive.ParseRate(o.rate); err != nil {
+		return usagef("--rate: %w", err)
+	}
+	if o.parsedExpires, err = config.ParseDuration(o.expires); err != nil || o.parsedExpires <= 0 {
+		return usagef("--expires %s: give a length of time, such as 2h", o.expires)
+	}
+	now := o.app.now()
+	if o.sel.Since, err = parseWhen(o.since, now); err != nil {
+		return usagef("--since: %w", err)
+	}
+	if o.sel.Until, err = parseWhen(o.until, now); err != nil {
+		return usagef("--until: %w", err)
+	}
+	if o.olderThan != "" {
+		if o.sel.OlderThan, err = config.ParseDuration(o.olderThan); err != nil || o.sel.OlderThan <= 0 {
+			return usagef("--older-than %s: give a length of time, such as 2h", o.olderThan)
+		}
+	}
+	return nil
+}
+
+// parseWhen reads a moment: RFC 3339, or a length of time before now.
+func parseWhen(s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	d, err := config.ParseDuration(s)
+	if err != nil || d < 0 {
+		return time.Time{}, fmt.Errorf("%q is neither an RFC 3339 time nor a length of time such as 2h or 3d", s)
+	}
+	return now.Add(-d), nil
+}
+
+func (o *planOptions) readJobs() error {
+	if o.jobsFrom == "" {
+		return nil
+	}
+	f, err := os.Open(o.jobsFrom)
+	if err != nil {
+		return fail(exitFailed, "", "read --jobs-from: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if line := strings.TrimSpace(lines.Text()); line != "" {
+			o.sel.Jobs = append(o.sel.Jobs, line)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fail(exitFailed, "", "read --jobs-from %s: %w", o.jobsFrom, err)
+	}
+	if len(o.sel.Jobs) == 0 {
+		return usagef("--jobs-from %s names no job", o.jobsFrom)
+	}
+	return nil
+}
+
+func (o *planOptions) run(ctx context.Context) error {
+	q, err := o.app.queue(ctx, o.queue)
+	if err != nil {
+		return err
+	}
+	st, err := o.app.store(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := o.app.planner(q, st)
+	if err != nil {
+		return err
+	}
+	jobs, seen, err := o.app.allJobs(ctx, q)
+	if err != nil {
+		return err
+	}
+	req, err := o.request(ctx, q, jobs)
+	if err != nil {
+		return err
+	}
+	d, err := p.Draft(ctx, req)
+	if err != nil {
+		return withHint(err, "redrivectl list "+o.queue+" --jobs")
+	}
+	if !o.dryRun {
+		if err := p.Save(ctx, d); err != nil {
+			return err
+		}
+	}
+	if err := o.print(d); err != nil {
+		return err
+	}
+	if !seen.Complete {
+		o.app.note("the look was incomplete: %s", seen.Why)
+		return silently(exitPartly)
+	}
+	return nil
+}
+
+func (o *planOptions) request(ctx context.Context, q *queue, jobs []job.Job) (redrive.Request, error) {
+	digests, err := o.app.digests(q)
+	if err != nil {
+		return redrive.Request{}, err
+	}
+	facts, err := o.app.queueFacts(ctx, q)
+	return redrive.Request{
+		Queue: facts, Jobs: jobs, Select: o.sel, Only: reconcile.Action(o.action), Max: o.max,
+		Rate: o.parsedRate, Expires: o.parsedExpires, Reason: o.reason, Lifts: o.lifts, Digests: digests,
+	}, err
+}
+
+func (o *planOptions) print(d redrive.Draft) error {
+	state := redrive.PlanWaiting
+	if d.Plan.Tier.Needed() == 0 {
+		state = redrive.PlanApproved
+	}
+	v := newPlanView(d.ID, d.Plan, state, 0)
+	v.DryRun = o.dryRun
+	v.Held = []jobView{}
+	for _, x := range d.Held {
+		v.Held = append(v.Held, newJobView(x))
+	}
+	r := v.result(d.Plan, false)
+	switch {
+	case o.dryRun:
+		r.After = append(r.After, "", "dry run: nothing was kept")
+	case v.Needed > 0:
+		r.After = append(r.After, "", fmt.Sprintf("next, as another person: redrivectl approve %s --items %d --reason WHY", d.ID[:12], v.ItemCount))
+	default:
+		r.After = append(r.After, "", fmt.Sprintf("next: redrivectl run %s", d.ID[:12]))
+	}
+	return o.app.print(r)
+}
+
+// allJobs reads the whole queue without payloads being kept longer than their
+// hashes need.
+func (a *app) allJobs(ctx context.Context, q *queue) ([]job.Job, broker.Completeness, error) {
+	var jobs []job.Job
+	p := a.progress()
+	defer p.Finish()
+	c, err := q.broker.Browse(ctx, 0, func(m broker.Message) error {
+		jobs = append(jobs, q.decode(m))
+		p.Update(term.Step{What: "looking at " + q.name, Done: int64(len(jobs))})
+		return nil
+	})
+	if err != nil {
+		return nil, c, fmt.Errorf("look at %s: %w", q.name, err)
+	}
+	return jobs, c, nil
+}
+
+func (a *app) planner(q *queue, st *store.Store) (*redrive.Planner, error) {
+	who, err := a.who()
+	if err != nil {
+		return nil, err
+	}
+	customer, err := a.customers(st)
+	if err != nil {
+		return nil, err
+	}
+	shipped := map[string]bool{}
+	if p, err := classify.Default(); err == nil {
+		shipped[p.SHA256()] = true
+	}
+	digests, err := a.digests(q)
+	if err != nil {
+		return nil, err
+	}
+	if a.cfg.ShippedSettings(q.name) {
+		shipped[digests.Settings] = true
+	}
+	return &redrive.Planner{
+		Plans: st, Assess: a.judge(q, st), Who: who, Now: a.now, Nonce: randomHex,
+		Customer: customer, Shipped: shipped, RedriveCap: q.policy.Limits().RedriveCap,
+	}, nil
+}
+
+// judge decides under a plan's lifts, from what ledger, provider and store say.
+func (a *app) judge(q *queue, k knowledge) redrive.Judge {
+	return redrive.Judge{
+		Facts: a.assessor(q, k),
+		Disposition: func(c classify.Class) (classify.Disposition, bool) {
+			return q.policy.Of(c, "claimed").Disposition, q.policy.Has(c)
+		},
+	}
+}
+
+func (a *app) digests(q *queue) (redrive.Digests, error) {
+	settings, err := a.cfg.SettingsSHA256(q.name)
+	if err != nil {
+		return redrive.Digests{}, fmt.Errorf("digest the settings of %s: %w", q.name, err)
+	}
+	return redrive.Digests{Policy: q.policy.SHA256(), Settings: settings}, nil
+}
+
+func (a *app) queueFacts(ctx context.Context, q *queue) (redrive.QueueFacts, error) {
+	d, err := q.broker.Describe(ctx)
+	if err != nil {
+		return redrive.QueueFacts{}, fmt.Errorf("describe %s: %w", q.name, err)
+	}
+	caps := q.broker.Capabilities()
+	f := redrive.QueueFacts{
+		Name: q.name, Entity: d.Queue, Broker: q.brokerName, Consumer: q.cfg.Consumer,
+		Ledger: q.ledger != nil, FanOut: caps.FanOut, Ordered: caps.Ordered,
+		MaxPause: q.cfg.Worker.MaxPause, MaxAge: q.cfg.MaxAge,
+	}
+	if len(q.cfg.Sources) == 1 {
+		f.Destination = q.cfg.Sources[0]
+	}
+	if q.ledger != nil {
+		caps := q.ledger.Capabilities()
+		f.LedgerWritable, f.LedgerSendBefore = caps.Writable, caps.SendBefore
+	}
+	if q.provider != nil {
+		caps := q.provider.Capabilities()
+		f.Provider = &caps
+	}
+	return f, nil
+}
+
+func sorted(names []string) []string { slices.Sort(names); return names }

@@ -1,0 +1,170 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
+	"github.com/spf13/cobra"
+)
+
+// planView is the plan shape of docs/json-output.md.
+type planView struct {
+	Plan       string         `json:"plan"`
+	Queue      string         `json:"queue"`
+	State      string         `json:"state"`
+	DryRun     bool           `json:"dry_run"`
+	Requester  string         `json:"requester"`
+	Verified   bool           `json:"person_verified"`
+	Reason     string         `json:"reason"`
+	Query      string         `json:"query"`
+	ItemCount  int            `json:"item_count"`
+	Actions    map[string]int `json:"actions"`
+	Classes    map[string]int `json:"classes"`
+	Tier       string         `json:"tier"`
+	TierWhy    []string       `json:"tier_why"`
+	Needed     int            `json:"approvals_needed"`
+	Given      int            `json:"approvals_given"`
+	Approved   bool           `json:"approved"`
+	CreatedAt  time.Time      `json:"created_at"`
+	ExpiresAt  time.Time      `json:"expires_at"`
+	Rate       float64        `json:"rate_per_second"`
+	Max        int            `json:"max"`
+	Lifts      redrive.Lifts  `json:"lifts"`
+	LeftOut    map[string]int `json:"left_out"`
+	Held       []jobView      `json:"held"`
+	Items      []redrive.Item `json:"items,omitempty"`
+	ActiveRun  *string        `json:"run"`
+	SoloReason *string        `json:"solo,omitempty"`
+}
+
+func newPlanView(id redrive.PlanID, p redrive.Plan, state redrive.PlanState, given int) planView {
+	v := planView{
+		Plan: string(id), Queue: p.Queue, State: string(state), Requester: p.Requester,
+		Reason: p.Reason, Query: p.Query, ItemCount: len(p.Items),
+		Actions: map[string]int{"redrive": 0, "settle": 0, "discard": 0}, Classes: map[string]int{},
+		Tier: string(p.Tier), TierWhy: p.TierWhy, Needed: p.Tier.Needed(), Given: given,
+		Approved:  state == redrive.PlanApproved || state == redrive.PlanRunning || state == redrive.PlanFinished,
+		CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt, Max: p.Max, Lifts: p.Lifts, LeftOut: p.LeftOut, Held: []jobView{},
+	}
+	if r, err := redrive.ParseRate(p.RatePerSecond); err == nil {
+		v.Rate = float64(r)
+	}
+	for _, it := range p.Items {
+		v.Actions[string(it.Action)]++
+		v.Classes[string(it.Class)]++
+	}
+	for _, h := range p.Held {
+		v.Held = append(v.Held, jobView{
+			JobKey: text(h.JobKey), MessageID: h.MessageID, CopyID: h.Copy.String(), Queue: p.Queue,
+			Class: string(h.Class), Action: string(reconcile.Hold), Why: h.Why, Needs: text(h.Needs),
+		})
+	}
+	return v
+}
+
+// result prints the plan as lines of "what, value"; with items, those too.
+func (v planView) result(p redrive.Plan, items bool) result {
+	r := result{
+		Object:  v,
+		Headers: []string{"what", "value"},
+		Rows: [][]string{
+			{"plan", v.Plan}, {"queue", v.Queue}, {"state", v.State}, {"reason", v.Reason}, {"requester", v.Requester},
+			{"selection", v.Query}, {"items", strconv.Itoa(v.ItemCount)}, {"actions", counts(v.Actions)}, {"classes", counts(v.Classes)},
+			{"approval", fmt.Sprintf("%s (%s), %d of %d given", v.Tier, strings.Join(v.TierWhy, ", "), v.Given, v.Needed)},
+			{"rate", fmt.Sprintf("%s/s, about %s", p.RatePerSecond, planDuration(p))},
+			{"expires", v.ExpiresAt.UTC().Format(time.RFC3339)}, {"left out", counts(v.LeftOut)}, {"held", heldText(v.Held)},
+		},
+	}
+	for _, h := range v.Held {
+		r.Elements = append(r.Elements, h)
+	}
+	if !items {
+		return r
+	}
+	for _, it := range p.Items {
+		r.Rows = append(r.Rows, []string{string(it.Action), strings.Join([]string{firstText(it.JobKey, it.MessageID), string(it.Class), it.Why}, "  ")})
+	}
+	for _, h := range v.Held {
+		r.Rows = append(r.Rows, []string{"held", strings.Join([]string{firstText(or(h.JobKey), h.MessageID), h.Class, h.Why, or(h.Needs)}, "  ")})
+	}
+	return r
+}
+
+func planDuration(p redrive.Plan) time.Duration {
+	rate, err := redrive.ParseRate(p.RatePerSecond)
+	if err != nil {
+		return 0
+	}
+	return rate.Needs(len(p.Items))
+}
+
+// heldText counts what is held by what it needs.
+func heldText(held []jobView) string {
+	needs := map[string]int{}
+	for _, h := range held {
+		needs[or(h.Needs)]++
+	}
+	if len(needs) == 0 {
+		return "0"
+	}
+	return strconv.Itoa(len(held)) + ": " + counts(needs)
+}
+
+// counts words a map of counts, the largest first.
+func counts(m map[string]int) string {
+	keys := slices.Sorted(maps.Keys(m))
+	slices.SortStableFunc(keys, func(x, y string) int { return m[y] - m[x] })
+	var parts []string
+	for _, k := range keys {
+		if m[k] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", m[k], k))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func firstText(vs ...string) string {
+	for _, v := range vs {
+		if v != "" && v != "-" {
+			return v
+		}
+	}
+	return "-"
+}
+
+func newPlanShowCmd(a *app) *cobra.Command {
+	return exits(&cobra.Command{
+		Use: "show PLAN", Short: "Show a plan with its items, what it left out and what it holds",
+		Example: "  redrivectl plan show 3f9a\n  redrivectl plan show 3f9a -o json", Args: exactArgs("PLAN"),
+		RunE: func(c *cobra.Command, args []string) error { return a.showPlan(c.Context(), args[0]) },
+	}, exitRefused)
+}
+
+func (a *app) showPlan(ctx context.Context, prefix string) error {
+	st, err := a.storeToRead(ctx)
+	if err != nil {
+		return err
+	}
+	if st == nil {
+		return notFound("plan", prefix, fmt.Errorf("%w: there is no store yet", redrive.ErrNotFound))
+	}
+	approver := redrive.Approver{Plans: st, Now: a.now, Solo: a.cfg.Approval.Solo}
+	s, err := approver.Standing(ctx, prefix)
+	if err != nil {
+		return notFound("plan", prefix, err)
+	}
+	v := newPlanView(s.Plan.ID, s.Plan.Plan, s.Plan.State, s.Given)
+	v.Approved, v.ActiveRun, v.SoloReason = s.Approved, text(string(s.Plan.Run)), text(a.cfg.Approval.Solo)
+	v.Items = s.Plan.Plan.Items
+	return a.print(v.result(s.Plan.Plan, true))
+}

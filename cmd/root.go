@@ -1,0 +1,117 @@
+package cmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const rootLong = `redrivectl is the operator's command for dead-letter queues.
+
+It says what is quarantined and why, finds out which of those jobs have already
+had their effect, and puts the rest back to work in approved, bounded,
+rate-limited batches, with one audit record per action.
+
+A recovery is usually: list, reconcile --apply, plan create, approve, run.`
+
+func newRootCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:           "redrivectl",
+		Short:         "List, reconcile and redrive dead-letter queues, sending nothing twice",
+		Long:          rootLong,
+		Example:       "  redrivectl demo\n  redrivectl list digests\n  redrivectl list dump.json --jobs -o json",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          groupArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return a.validateGlobal()
+		},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	c.SetIn(a.stdin)
+	c.SetOut(a.stdout)
+	c.SetErr(a.stderr)
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fail(exitUsage, c.CommandPath()+" --help", "%w", err)
+	})
+	c.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
+	f := c.PersistentFlags()
+	f.StringVar(&a.configPath, "config", "", "config file (default $REDRIVECTL_CONFIG, ./redrivectl.yaml, then the user's config folder)")
+	f.StringVar(&a.storePath, "store", "", "operator's store, a SQLite file (default from the config, else the user's state folder)")
+	f.StringVarP((*string)(&a.output), "output", "o", outputTable, "output form: "+strings.Join(outputForms, ", "))
+	f.BoolVar(&a.noColor, "no-color", false, "never colour the output")
+	f.BoolVar(&a.yes, "yes", false, "answer yes where the command would ask")
+	must(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputForms, cobra.ShellCompDirectiveNoFileComp)))
+	addGroup(c, "See what is there:", newListCmd(a), newShowCmd(a), newStatusCmd(a))
+	addGroup(c, "Recover:", newReconcileCmd(a), newPlanCmd(a), newApproveCmd(a), newRejectCmd(a),
+		newRevokeCmd(a), newRunCmd(a), newResumeCmd(a), newRunsCmd(a))
+	addGroup(c, "Account for it:", newAuditCmd(a), newPolicyCmd(a), newLedgerCmd(a))
+	addGroup(c, "Start:", newDemoCmd(a), newInitCmd(a), newCompletionCmd(a), newVersionCmd(a))
+	c.AddCommand(newGenCmd(a))
+	return exits(c)
+}
+
+// addGroup adds commands under one heading of the root's help.
+func addGroup(root *cobra.Command, title string, cs ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, c := range cs {
+		c.GroupID = title
+		root.AddCommand(c)
+	}
+}
+
+// group makes a command that only holds others: it prints its help, and refuses
+// an unknown subcommand, which cobra by itself would accept.
+func group(use, short string, subs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, Args: groupArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(subs...)
+	return exits(c)
+}
+
+func groupArgs(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fail(exitUsage, c.CommandPath()+" --help", "unknown command %q for %q", args[0], c.CommandPath())
+}
+
+// exactArgs demands one argument for each name.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		return argError(c, args, names...)
+	}
+}
+
+func argError(c *cobra.Command, args []string, names ...string) error {
+	want := "no arguments"
+	if len(names) > 0 {
+		want = strings.Join(names, " ")
+	}
+	return fail(exitUsage, c.CommandPath()+" --help", "%s takes %s, not %d arguments", c.CommandPath(), want, len(args))
+}
+
+// validateGlobal checks the flags that every command has.
+func (a *app) validateGlobal() error {
+	if !slices.Contains(outputForms, string(a.output)) {
+		bad := a.output
+		a.output = outputTable
+		return usagef("unknown output form %q: use one of %s", string(bad), strings.Join(outputForms, ", "))
+	}
+	return nil
+}
+
+// must panics on an error that only a mistake in this program can cause.
+func must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("redrivectl is built wrongly: %v", err))
+	}
+}

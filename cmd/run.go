@@ -1,0 +1,290 @@
+package cmd
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/internal/term"
+	"github.com/redrivectl/redrivectl/redrive"
+	"github.com/spf13/cobra"
+)
+
+// How a run holds what it works on. A lease must outlast a batch, and be short
+// enough that a crashed run's queue is free again while the operator waits.
+const (
+	leaseTTL      = 15 * time.Second
+	deliveryLease = 2 * time.Minute
+	emptyTries    = 3
+	emptyWait     = 500 * time.Millisecond
+	archiveLife   = 90 * 24 * time.Hour
+)
+
+// runView is the run shape of docs/json-output.md.
+type runView struct {
+	Run       string         `json:"run"`
+	Plan      string         `json:"plan"`
+	Queue     string         `json:"queue"`
+	State     string         `json:"state"`
+	Planned   int            `json:"planned"`
+	Redriven  int            `json:"redriven"`
+	Settled   int            `json:"settled"`
+	Discarded int            `json:"discarded"`
+	Skipped   map[string]int `json:"skipped"`
+	Failed    int            `json:"failed"`
+	Unknown   int            `json:"unknown"`
+	Remaining int            `json:"remaining"`
+	Gate      gateView       `json:"gate"`
+	Rate      float64        `json:"rate_per_second"`
+	Duration  float64        `json:"duration_seconds"`
+}
+
+// gateView says that this version runs without a gate.
+type gateView struct {
+	Verdict    string         `json:"verdict"`
+	Figures    map[string]any `json:"figures"`
+	Thresholds map[string]any `json:"thresholds"`
+}
+
+func noGate() gateView {
+	return gateView{Verdict: "none", Figures: map[string]any{}, Thresholds: map[string]any{}}
+}
+
+func newRunView(e redrive.Ended, queue string) runView {
+	v := runView{
+		Run: string(e.Run), Plan: string(e.Plan), Queue: queue, State: string(e.State),
+		Gate: noGate(), Rate: e.RatePerSecond, Duration: e.Duration.Seconds(),
+	}
+	v.report(e.Report)
+	return v
+}
+
+func (v *runView) report(r redrive.Report) {
+	v.Planned, v.Redriven, v.Settled, v.Discarded = r.Planned, r.Redriven, r.Settled, r.Discarded
+	v.Skipped, v.Failed, v.Unknown, v.Remaining = r.Skipped, r.Failed, r.Unknown, r.Remaining
+	if v.Skipped == nil {
+		v.Skipped = map[string]int{}
+	}
+}
+
+// partly reports that not all of the plan was done.
+func (v runView) partly() bool {
+	return v.Failed+v.Unknown+v.Remaining > 0 || len(v.Skipped) > 0
+}
+
+func newRunCmd(a *app) *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use: "run PLAN", Short: "Carry out an approved plan",
+		Long: `Carry out an approved plan: job by job in the order that makes a crash safe,
+never faster than the plan's rate, nothing new after its expiry, one audit
+record before and after each step. A plan runs once; what a crash or Ctrl-C
+leaves open is settled by "redrivectl resume".
+
+Ctrl-C finishes the batch in flight and releases what is held. A second one
+stops at once and leaves open intents.`,
+		Example: "  redrivectl run 3f9a\n  redrivectl run 3f9a --dry-run\n  redrivectl run 3f9a --yes -o json",
+		Args:    exactArgs("PLAN"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if dryRun {
+				return a.dryRun(c.Context(), args[0])
+			}
+			return a.runPlan(c.Context(), args[0])
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check the plan and its approvals, and say what would be done")
+	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
+}
+
+func newResumeCmd(a *app) *cobra.Command {
+	return exits(&cobra.Command{
+		Use: "resume RUN", Short: "Settle what an interrupted run left open, and go on",
+		Long: `Settle the open intents of a run that crashed, lost its store or was
+interrupted, and then do what its plan has left. After the plan's expiry or
+revocation it only acknowledges what was already handed over.`,
+		Example: "  redrivectl runs list\n  redrivectl resume 81c2 --yes", Args: exactArgs("RUN"),
+		RunE: func(c *cobra.Command, args []string) error { return a.resumeRun(c.Context(), args[0]) },
+	}, exitPartly, exitRefused, exitAudit, exitInterrupted)
+}
+
+func (a *app) runPlan(ctx context.Context, prefix string) error {
+	st, sp, err := a.loadPlan(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	p, err := sp.Verify()
+	if err != nil {
+		return err
+	}
+	r, err := a.runner(ctx, p.Queue, st)
+	if err != nil {
+		return err
+	}
+	if err := a.confirm(runQuestion(sp.ID, p)); err != nil {
+		return err
+	}
+	ended, err := r.Run(ctx, string(sp.ID))
+	return a.reportRun(ended, p, err)
+}
+
+func runQuestion(id redrive.PlanID, p redrive.Plan) string {
+	v := newPlanView(id, p, redrive.PlanApproved, 0)
+	return fmt.Sprintf("Run plan %s on %s: %s, at most %s/s?", id[:12], p.Queue, counts(v.Actions), p.RatePerSecond)
+}
+
+func (a *app) loadPlan(ctx context.Context, prefix string) (*store.Store, redrive.StoredPlan, error) {
+	st, err := a.store(ctx)
+	if err != nil {
+		return nil, redrive.StoredPlan{}, err
+	}
+	sp, err := st.LoadPlan(ctx, prefix)
+	return st, sp, notFound("plan", prefix, err)
+}
+
+// dryRun says what run would do, from what the store and the ledger say now.
+func (a *app) dryRun(ctx context.Context, prefix string) error {
+	st, sp, err := a.loadPlan(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	p, err := sp.Verify()
+	if err != nil {
+		return err
+	}
+	r, err := a.runner(ctx, p.Queue, st)
+	if err != nil {
+		return err
+	}
+	if err := r.Check(ctx, string(sp.ID)); err != nil {
+		return withHint(err, "redrivectl plan show "+string(sp.ID[:12]))
+	}
+	v := newPlanView(sp.ID, p, sp.State, p.Tier.Needed())
+	v.DryRun, v.Approved = true, true
+	out := v.result(p, false)
+	out.After = []string{"", "dry run: the plan may run; nothing was done"}
+	return a.print(out)
+}
+
+func (a *app) resumeRun(ctx context.Context, prefix string) error {
+	st, err := a.store(ctx)
+	if err != nil {
+		return err
+	}
+	rr, err := st.LoadRun(ctx, prefix)
+	if err != nil {
+		return notFound("run", prefix, err)
+	}
+	sp, err := st.LoadPlan(ctx, string(rr.Plan))
+	if err != nil {
+		return err
+	}
+	r, err := a.runner(ctx, sp.Plan.Queue, st)
+	if err != nil {
+		return err
+	}
+	if err := a.confirm(fmt.Sprintf("Resume run %s on %s?", rr.ID, sp.Plan.Queue)); err != nil {
+		return err
+	}
+	ended, err := r.Resume(ctx, string(rr.ID))
+	return a.reportRun(ended, sp.Plan, err)
+}
+
+// reportRun prints what was done, also where the run ended early.
+func (a *app) reportRun(e redrive.Ended, p redrive.Plan, err error) error {
+	if e.Run == "" {
+		return err
+	}
+	v := newRunView(e, p.Queue)
+	if perr := a.print(v.result()); perr != nil {
+		return errors.Join(err, perr)
+	}
+	switch {
+	case err != nil:
+		return withHint(err, "redrivectl resume "+v.Run)
+	case v.State == string(redrive.RunInterrupted) || v.partly():
+		return silently(exitPartly)
+	default:
+		return nil
+	}
+}
+
+func (v runView) result() result {
+	rows := [][]string{
+		{"run", v.Run}, {"plan", v.Plan}, {"queue", v.Queue}, {"state", v.State}, {"planned", strconv.Itoa(v.Planned)},
+		{"redriven", strconv.Itoa(v.Redriven)}, {"settled", strconv.Itoa(v.Settled)}, {"discarded", strconv.Itoa(v.Discarded)},
+		{"failed", strconv.Itoa(v.Failed)}, {"unknown", strconv.Itoa(v.Unknown)}, {"remaining", strconv.Itoa(v.Remaining)},
+	}
+	for _, why := range slices.Sorted(maps.Keys(v.Skipped)) {
+		rows = append(rows, []string{"skipped: " + why, strconv.Itoa(v.Skipped[why])})
+	}
+	rows = append(rows, []string{"rate", strconv.FormatFloat(v.Rate, 'g', 6, 64) + "/s"},
+		[]string{"took", term.Duration(time.Duration(v.Duration * float64(time.Second)))})
+	r := result{Object: v, Headers: []string{"what", "value"}, Rows: rows}
+	if v.State == string(redrive.RunInterrupted) {
+		r.After = []string{"", "next: redrivectl resume " + v.Run}
+	}
+	return r
+}
+
+// runner puts together what carries out plans of one queue.
+func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*redrive.Runner, error) {
+	q, err := a.queue(ctx, queueName)
+	if err != nil {
+		return nil, err
+	}
+	who, err := a.who()
+	if err != nil {
+		return nil, err
+	}
+	digests, err := a.digests(q)
+	if err != nil {
+		return nil, err
+	}
+	progress := a.progress()
+	a.onClose(func() error { progress.Finish(); return nil })
+	return &redrive.Runner{
+		Broker: q.broker, Ledger: q.ledger, Plans: st, Runs: st, Archive: st, Assess: a.judge(q, st), Decode: q.decode,
+		Current: digests, Solo: a.cfg.Approval.Solo, Owner: who.Actor.Name, Retention: archiveLife,
+		Who: who, NewRunID: func() redrive.RunID { return redrive.RunID(randomHex()) },
+		Now: a.now, Sleep: sleep, Ticks: ticks,
+		LeaseTTL: leaseTTL, DeliveryLease: deliveryLease, EmptyTries: emptyTries, EmptyWait: emptyWait, Workers: 1,
+		Progress: func(r redrive.Report) {
+			progress.Update(term.Step{What: "running on " + queueName, Done: int64(r.Planned - r.Remaining), Total: int64(r.Planned)})
+		},
+		Orphans: a.printOrphans,
+	}, nil
+}
+
+// printOrphans writes outcomes that the audit log could not take, so that they
+// are not lost without a trace.
+func (a *app) printOrphans(rs []audit.Record) {
+	e := json.NewEncoder(a.stderr)
+	for _, r := range rs {
+		if err := e.Encode(r); err != nil {
+			return // standard error is gone too; there is nowhere left to tell
+		}
+	}
+}
+
+func ticks(d time.Duration) (<-chan time.Time, func()) {
+	t := time.NewTicker(d)
+	return t.C, t.Stop
+}
+
+// randomHex is 128 bits of randomness, as runs and nonces are named.
+func randomHex() string {
+	b := make([]byte, 16)
+	if _, err := rand.Read(b); err != nil {
+		panic(err) // never returned: crypto/rand ends the program instead
+	}
+	return hex.EncodeToString(b)
+}

@@ -1,0 +1,135 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redrivectl/redrivectl/redrive"
+	"github.com/spf13/cobra"
+)
+
+func newRunsCmd(a *app) *cobra.Command {
+	return group("runs", "Look at runs, living and past", newRunsListCmd(a), newRunsShowCmd(a))
+}
+
+// runRecordView is a run as the store has it.
+type runRecordView struct {
+	runView
+	Holder      string     `json:"holder"`
+	Lives       bool       `json:"lives"`
+	StartedAt   time.Time  `json:"started_at"`
+	EndedAt     *time.Time `json:"ended_at"`
+	OpenIntents *int       `json:"open_intents,omitempty"`
+}
+
+func newRunRecordView(r redrive.RunRecord, now time.Time) runRecordView {
+	v := runRecordView{Holder: r.Holder, Lives: r.Lives, StartedAt: r.StartedAt.UTC(), EndedAt: moment(r.EndedAt)}
+	v.Run, v.Plan, v.Queue, v.State, v.Gate = string(r.ID), string(r.Plan), r.Queue, string(r.State), noGate()
+	v.report(r.Report)
+	end := now
+	if !r.EndedAt.IsZero() {
+		end = r.EndedAt
+	}
+	v.Duration = end.Sub(r.StartedAt).Seconds()
+	return v
+}
+
+func newRunsListCmd(a *app) *cobra.Command {
+	return exits(&cobra.Command{
+		Use: "list [QUEUE]", Short: "List runs, newest first",
+		Example: "  redrivectl runs list\n  redrivectl runs list digests -o json", Args: atMostOne("QUEUE"),
+		ValidArgsFunction: a.completeQueues,
+		RunE: func(c *cobra.Command, args []string) error {
+			queue := ""
+			if len(args) == 1 {
+				queue = args[0]
+			}
+			return a.listRuns(c.Context(), queue)
+		},
+	})
+}
+
+func atMostOne(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) <= 1 {
+			return nil
+		}
+		return argError(c, args, "["+name+"]")
+	}
+}
+
+func (a *app) listRuns(ctx context.Context, queue string) error {
+	st, err := a.storeToRead(ctx)
+	if err != nil {
+		return err
+	}
+	views := []runRecordView{}
+	if st != nil {
+		rs, err := st.ListRuns(ctx, queue)
+		if err != nil {
+			return err
+		}
+		for _, r := range rs {
+			views = append(views, newRunRecordView(r, a.now()))
+		}
+	}
+	r := result{
+		Object:  map[string]any{"runs": views},
+		Headers: []string{"run", "plan", "queue", "state", "planned", "redriven", "settled", "skipped", "unknown", "remaining", "started", "holder"},
+	}
+	for _, v := range views {
+		r.Elements = append(r.Elements, v)
+		r.Rows = append(r.Rows, []string{
+			v.Run, v.Plan, v.Queue, v.stateText(), strconv.Itoa(v.Planned), strconv.Itoa(v.Redriven), strconv.Itoa(v.Settled),
+			counts(v.Skipped), strconv.Itoa(v.Unknown), strconv.Itoa(v.Remaining), v.StartedAt.Format(time.RFC3339), v.Holder,
+		})
+	}
+	return a.print(r)
+}
+
+// stateText says of a run that is recorded as running whether it lives.
+func (v runRecordView) stateText() string {
+	if v.State == string(redrive.RunRunning) && !v.Lives {
+		return "running (dead: resume it)"
+	}
+	return v.State
+}
+
+func newRunsShowCmd(a *app) *cobra.Command {
+	return exits(&cobra.Command{
+		Use: "show RUN", Short: "Show one run",
+		Example: "  redrivectl runs show 81c2\n  redrivectl runs show 81c2 -o json", Args: exactArgs("RUN"),
+		RunE: func(c *cobra.Command, args []string) error { return a.showRun(c.Context(), args[0]) },
+	})
+}
+
+func (a *app) showRun(ctx context.Context, prefix string) error {
+	st, err := a.storeToRead(ctx)
+	if err != nil {
+		return err
+	}
+	if st == nil {
+		return notFound("run", prefix, redrive.ErrNotFound)
+	}
+	r, err := st.LoadRun(ctx, prefix)
+	if err != nil {
+		return notFound("run", prefix, err)
+	}
+	open, err := st.OpenIntents(ctx, r.ID)
+	if err != nil {
+		return err
+	}
+	v := newRunRecordView(r, a.now())
+	n := len(open)
+	v.OpenIntents = &n
+	out := v.result()
+	out.Object = v
+	out.Rows = append(out.Rows, []string{"holder", v.Holder}, []string{"lives", strconv.FormatBool(v.Lives)},
+		[]string{"started", v.StartedAt.Format(time.RFC3339)}, []string{"open intents", strconv.Itoa(n)})
+	if n > 0 && !v.Lives {
+		out.After = []string{"", fmt.Sprintf("next: redrivectl resume %s", v.Run)}
+	}
+	return a.print(out)
+}

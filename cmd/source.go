@@ -1,0 +1,199 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/broker/dump"
+	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/reconcile"
+)
+
+// assessBatch is how many jobs are assessed at once: one ledger query, and the
+// memory that a look needs.
+const assessBatch = 500
+
+// source is what can be looked at: a queue, or a dump that needs no config.
+type source struct {
+	name   string
+	broker string
+	decode func(broker.Message) job.Job
+	assess func(context.Context, []job.Job) ([]reconcile.Assessed, error)
+	browse func(ctx context.Context, limit int, each func(broker.Message) error) (broker.Completeness, error)
+	// describe is nil for a dump.
+	describe func(context.Context) (broker.Description, error)
+	now      func() time.Time
+	tell     func(done, total int64)
+}
+
+// look is what is known of one look as a whole.
+type look struct {
+	At         time.Time
+	Complete   bool
+	Why        string
+	Counted    string
+	Total      int64
+	LookCounts bool
+}
+
+// isFile reports whether an argument names a dump: "-", or an existing path
+// that contains a separator or ends in .json or .jsonl.
+func isFile(arg string) bool {
+	if arg == "-" {
+		return true
+	}
+	ext := filepath.Ext(arg)
+	if !strings.ContainsAny(arg, `/\`) && ext != ".json" && ext != ".jsonl" {
+		return false
+	}
+	info, err := os.Stat(arg)
+	return err == nil && !info.IsDir()
+}
+
+// source resolves a QUEUE|FILE|- argument.
+func (a *app) source(ctx context.Context, arg string, file bool) (*source, error) {
+	if file || isFile(arg) {
+		return a.dumpSource(arg)
+	}
+	q, err := a.queue(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	st, err := a.storeToRead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.queueSource(q, st), nil
+}
+
+func (a *app) queueSource(q *queue, st *store.Store) *source {
+	p := a.progress()
+	a.onClose(func() error { p.Finish(); return nil })
+	return &source{
+		name: q.name, broker: q.brokerName, decode: q.decode, assess: a.assessor(q, reading{st}).Assess,
+		browse: q.broker.Browse, describe: q.broker.Describe, now: a.now,
+		tell: stepper(p, "looking at "+q.name),
+	}
+}
+
+func (a *app) dumpSource(arg string) (*source, error) {
+	policy, err := classify.Default()
+	if err != nil {
+		return nil, err
+	}
+	r := a.assessorAlone(policy, arg)
+	return &source{
+		name: arg, broker: "dump", now: a.now, tell: func(int64, int64) {},
+		decode: func(m broker.Message) job.Job { return job.Decode(m, arg) },
+		assess: r.Assess,
+		browse: func(ctx context.Context, limit int, each func(broker.Message) error) (broker.Completeness, error) {
+			return a.browseDump(ctx, arg, limit, each)
+		},
+	}, nil
+}
+
+var errEnough = errors.New("limit reached")
+
+func (a *app) browseDump(ctx context.Context, arg string, limit int, each func(broker.Message) error) (broker.Completeness, error) {
+	var in io.Reader = a.stdin
+	if arg != "-" {
+		f, err := os.Open(arg)
+		if err != nil {
+			return broker.Completeness{}, fmt.Errorf("open dump: %w", err)
+		}
+		defer f.Close() //nolint:errcheck // Nothing was written.
+		in = f
+	}
+	n := 0
+	err := dump.Read(in, func(m broker.Message) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if limit > 0 && n == limit {
+			return errEnough
+		}
+		n++
+		return each(m)
+	})
+	if errors.Is(err, errEnough) {
+		return broker.Completeness{Why: fmt.Sprintf("stopped at the limit of %d", limit)}, nil
+	}
+	if err != nil {
+		return broker.Completeness{}, fmt.Errorf("read dump %s: %w", arg, err)
+	}
+	return broker.Completeness{Complete: true}, nil
+}
+
+// look browses the source and gives every job to each, assessed in batches.
+func (s *source) look(ctx context.Context, limit int, each func(reconcile.Assessed) error) (look, error) {
+	l := look{At: s.now(), Counted: "exact"}
+	if s.describe != nil {
+		d, err := s.describe(ctx)
+		if err != nil {
+			return l, fmt.Errorf("describe %s: %w", s.name, err)
+		}
+		l.Total, l.LookCounts = d.Depth.Total(), d.LookCounts
+		if !d.Depth.Exact {
+			l.Counted = "approximate"
+		}
+	}
+	b := &assessing{source: s, ctx: ctx, each: each, total: l.Total}
+	c, err := s.browse(ctx, limit, b.add)
+	if err == nil {
+		err = b.flush()
+	}
+	if err != nil {
+		return l, err
+	}
+	l.Complete, l.Why = c.Complete, c.Why
+	if s.describe == nil {
+		l.Total = b.seen
+	}
+	return l, nil
+}
+
+// assessing gathers a batch of jobs, so that the ledger is asked once for many.
+type assessing struct {
+	source *source
+	ctx    context.Context //nolint:containedctx // One look's own, passed to the callback of Browse.
+	each   func(reconcile.Assessed) error
+	jobs   []job.Job
+	seen   int64
+	total  int64
+}
+
+func (b *assessing) add(m broker.Message) error {
+	b.jobs = append(b.jobs, b.source.decode(m))
+	b.seen++
+	if len(b.jobs) < assessBatch {
+		return nil
+	}
+	return b.flush()
+}
+
+func (b *assessing) flush() error {
+	if len(b.jobs) == 0 {
+		return nil
+	}
+	xs, err := b.source.assess(b.ctx, b.jobs)
+	if err != nil {
+		return err
+	}
+	b.jobs = b.jobs[:0]
+	for _, x := range xs {
+		if err := b.each(x); err != nil {
+			return err
+		}
+	}
+	b.source.tell(b.seen, b.total)
+	return nil
+}

@@ -1,0 +1,227 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/internal/term"
+	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
+	"github.com/spf13/cobra"
+)
+
+func newStatusCmd(a *app) *cobra.Command {
+	return exits(&cobra.Command{
+		Use: "status [QUEUE...]", Short: "Show depth, classes, pending sends, orphans, holds and open runs",
+		Long: `Show where each queue stands: how much is quarantined and since when, what may be
+done with it, the ledger's pending sends and orphans, waiting plans and open
+runs. Without arguments, all configured queues.`,
+		Example: "  redrivectl status\n  redrivectl status digests -o json", Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeQueues,
+		RunE:              func(c *cobra.Command, args []string) error { return a.status(c.Context(), args) },
+	}, exitPartly, exitRefused, exitInterrupted)
+}
+
+// queueStatus is where one queue stands.
+type queueStatus struct {
+	Queue        string         `json:"queue"`
+	Broker       string         `json:"broker"`
+	Visible      int64          `json:"visible"`
+	InFlight     int64          `json:"in_flight"`
+	Delayed      int64          `json:"delayed"`
+	Counted      string         `json:"counted"`
+	Complete     bool           `json:"complete"`
+	OldestAt     *time.Time     `json:"oldest_at"`
+	OldestAge    *float64       `json:"oldest_age_seconds"`
+	Retention    *float64       `json:"retention_seconds"`
+	Classes      map[string]int `json:"classes"`
+	Actions      map[string]int `json:"actions"`
+	Needs        map[string]int `json:"needs"`
+	PendingSends *int           `json:"pending_sends"`
+	Orphans      *int           `json:"orphans"`
+	WaitingPlans int            `json:"waiting_plans"`
+	OpenRuns     []openRunView  `json:"open_runs"`
+}
+
+type openRunView struct {
+	Run    string `json:"run"`
+	State  string `json:"state"`
+	Lives  bool   `json:"lives"`
+	Holder string `json:"holder"`
+}
+
+func (a *app) status(ctx context.Context, names []string) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		names = slices.Sorted(maps.Keys(cfg.Queues))
+	}
+	if len(names) == 0 {
+		return fail(exitFailed, "redrivectl init, or redrivectl demo", "no queue is configured")
+	}
+	st, err := a.storeToRead(ctx)
+	if err != nil {
+		return err
+	}
+	views, complete := []queueStatus{}, true
+	for _, name := range names {
+		v, err := a.queueStatus(ctx, name, st)
+		if err != nil {
+			return err
+		}
+		complete = complete && v.Complete
+		views = append(views, v)
+	}
+	if err := a.print(statusResult(views)); err != nil {
+		return err
+	}
+	if !complete {
+		return silently(exitPartly)
+	}
+	return nil
+}
+
+func (a *app) queueStatus(ctx context.Context, name string, st *store.Store) (queueStatus, error) {
+	q, err := a.queue(ctx, name)
+	if err != nil {
+		return queueStatus{}, err
+	}
+	d, err := q.broker.Describe(ctx)
+	if err != nil {
+		return queueStatus{}, fmt.Errorf("describe %s: %w", name, err)
+	}
+	v := queueStatus{
+		Queue: name, Broker: q.brokerName, Visible: d.Depth.Visible, InFlight: d.Depth.InFlight, Delayed: d.Depth.Delayed,
+		Counted: "approximate", OldestAt: moment(d.OldestAt), Classes: map[string]int{}, Actions: map[string]int{},
+		Needs: map[string]int{}, OpenRuns: []openRunView{},
+	}
+	if d.Depth.Exact {
+		v.Counted = "exact"
+	}
+	if v.OldestAt != nil {
+		age := a.now().Sub(*v.OldestAt).Seconds()
+		v.OldestAge = &age
+	}
+	if d.Retention > 0 {
+		keep := d.Retention.Seconds()
+		v.Retention = &keep
+	}
+	keys, err := a.statusJobs(ctx, q, st, &v)
+	if err != nil {
+		return v, err
+	}
+	if err := a.statusLedger(ctx, q, keys, &v); err != nil {
+		return v, err
+	}
+	return v, statusStore(ctx, st, name, &v)
+}
+
+// statusJobs looks at the queue, and returns the job keys that have a copy.
+func (a *app) statusJobs(ctx context.Context, q *queue, st *store.Store, v *queueStatus) (map[string]bool, error) {
+	src := a.queueSource(q, st)
+	keys := map[string]bool{}
+	seen, err := src.look(ctx, 0, func(x reconcile.Assessed) error {
+		keys[x.Job.JobKey] = true
+		v.Classes[string(x.Class.Class)]++
+		v.Actions[string(x.Decision.Action)]++
+		if x.Decision.Needs != "" {
+			v.Needs[x.Decision.Needs]++
+		}
+		return nil
+	})
+	v.Complete = seen.Complete
+	return keys, err
+}
+
+// statusLedger counts the rows that are pending, and those of them that nobody
+// will finish: sending past their deadline, with no dead copy.
+func (a *app) statusLedger(ctx context.Context, q *queue, keys map[string]bool, v *queueStatus) error {
+	if q.ledger == nil {
+		return nil
+	}
+	now, err := q.ledger.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("ledger of %s: %w", q.name, err)
+	}
+	pending, orphans := 0, 0
+	w := ledger.Window{States: []ledger.State{ledger.Sending, ledger.Fenced}}
+	if q.ledger.Capabilities().Scoped {
+		w.Consumer = q.cfg.Consumer
+	}
+	err = q.ledger.Scan(ctx, w, func(r ledger.Row) error {
+		pending++
+		past := r.State == ledger.Fenced || !now.Before(reconcile.SendDeadline(r, q.cfg.Worker.ClaimLife))
+		if past && !r.LateAccept && !keys[r.JobKey] {
+			orphans++
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("ledger of %s: %w", q.name, err)
+	}
+	v.PendingSends, v.Orphans = &pending, &orphans
+	return nil
+}
+
+func statusStore(ctx context.Context, st *store.Store, name string, v *queueStatus) error {
+	if st == nil {
+		return nil
+	}
+	plans, err := st.ListPlans(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, p := range plans {
+		if p.State == redrive.PlanWaiting || p.State == redrive.PlanApproved {
+			v.WaitingPlans++
+		}
+	}
+	runs, err := st.ListRuns(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		if r.State == redrive.RunRunning || r.State == redrive.RunPaused || r.State == redrive.RunInterrupted || r.State == redrive.RunFailed {
+			v.OpenRuns = append(v.OpenRuns, openRunView{string(r.ID), string(r.State), r.Lives, r.Holder})
+		}
+	}
+	return nil
+}
+
+func statusResult(views []queueStatus) result {
+	r := result{Object: map[string]any{"queues": views}, Headers: []string{"queue", "what", "value"}}
+	for _, v := range views {
+		r.Elements = append(r.Elements, v)
+		age := "-"
+		if v.OldestAge != nil {
+			age = term.Duration(time.Duration(*v.OldestAge * float64(time.Second)))
+		}
+		rows := [][2]string{
+			{"quarantined", fmt.Sprintf("%d visible, %d in flight, %d delayed (%s)", v.Visible, v.InFlight, v.Delayed, v.Counted)},
+			{"oldest", age}, {"classes", counts(v.Classes)}, {"actions", counts(v.Actions)}, {"held until", counts(v.Needs)},
+			{"pending sends", number(v.PendingSends)}, {"orphans", number(v.Orphans)}, {"waiting plans", strconv.Itoa(v.WaitingPlans)},
+		}
+		for _, row := range rows {
+			r.Rows = append(r.Rows, []string{v.Queue, row[0], row[1]})
+		}
+		for _, run := range v.OpenRuns {
+			r.Rows = append(r.Rows, []string{v.Queue, "open run", fmt.Sprintf("%s %s, of %s", short(run.Run), run.State, run.Holder)})
+		}
+	}
+	return r
+}
+
+func number(n *int) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.Itoa(*n)
+}

@@ -1,0 +1,300 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/broker/local"
+	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/config"
+	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/ledger/sqlledger"
+	"github.com/redrivectl/redrivectl/internal/provider"
+	"github.com/redrivectl/redrivectl/internal/provider/httpcontract"
+	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/spf13/cobra"
+)
+
+// queue is one dead-letter queue with everything that the config says of it,
+// opened.
+type queue struct {
+	name       string
+	brokerName string
+	cfg        config.Queue
+	broker     broker.Broker
+	ledger     ledger.Ledger // nil: none
+	ledgerCfg  config.Ledger
+	provider   provider.Provider // nil: none
+	policy     *classify.Policy
+}
+
+// decode reads a message as this queue's job.
+func (q *queue) decode(m broker.Message) job.Job {
+	j := job.Decode(m, q.name)
+	if j.Region == "" {
+		j.Region = q.cfg.Region
+	}
+	return j
+}
+
+// queueConfig resolves a QUEUE argument: a configured name, or local:FILE#NAME
+// for a queue file that no config names.
+func (a *app) queueConfig(arg string) (string, config.Queue, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return "", config.Queue{}, err
+	}
+	if q, ok := cfg.Queues[arg]; ok {
+		return arg, q, nil
+	}
+	rest, ok := strings.CutPrefix(arg, "local:")
+	if !ok {
+		return "", config.Queue{}, unknownQueue(cfg, arg)
+	}
+	file, name, ok := strings.Cut(rest, "#")
+	if !ok || file == "" || name == "" {
+		return "", config.Queue{}, usagef("queue %q: name a queue file and a queue in it as local:FILE#NAME", arg)
+	}
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return "", config.Queue{}, fmt.Errorf("find queue file %s: %w", file, err)
+	}
+	q := config.NewQueue(name)
+	q.Path, q.DeadLetter = path, name
+	cfg.Queues[arg] = q
+	return arg, q, nil
+}
+
+func unknownQueue(cfg *config.Config, arg string) error {
+	for _, prefix := range []string{"sqs:", "pubsub:", "servicebus:", "arn:", "https://"} {
+		if strings.HasPrefix(arg, prefix) {
+			return fail(exitFailed, "redrivectl init --help", "queue %s: this build has only the local broker", arg)
+		}
+	}
+	names := make([]string, 0, len(cfg.Queues))
+	for name := range cfg.Queues {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return fail(exitFailed, "redrivectl init, or redrivectl list FILE for a dump", "queue %s is not configured, and no config names any", arg)
+	}
+	return fail(exitFailed, "redrivectl status", "queue %s is not configured; the config has: %s", arg, strings.Join(sorted(names), ", "))
+}
+
+// queue opens a queue with its ledger, provider and policy.
+func (a *app) queue(ctx context.Context, arg string) (*queue, error) {
+	name, qc, err := a.queueConfig(arg)
+	if err != nil {
+		return nil, err
+	}
+	q := &queue{name: name, cfg: qc, brokerName: string(qc.Broker)}
+	if q.broker, err = a.openBroker(ctx, name, qc); err != nil {
+		return nil, err
+	}
+	if q.policy, err = a.policyFor(name); err != nil {
+		return nil, err
+	}
+	if qc.MaxAge > 0 {
+		q.policy = q.policy.WithMaxAge(qc.MaxAge)
+	}
+	if qc.Ledger != "" {
+		q.ledgerCfg = a.cfg.Ledgers[qc.Ledger]
+		if q.ledger, err = a.openLedger(ctx, qc.Ledger, qc.Consumer); err != nil {
+			return nil, err
+		}
+	}
+	if qc.Provider != "" {
+		q.provider, err = a.openProvider(qc.Provider)
+	}
+	return q, err
+}
+
+func (a *app) openBroker(ctx context.Context, name string, qc config.Queue) (broker.Broker, error) {
+	f, err := local.Open(qc.Path, local.Options{Now: a.now})
+	if err != nil {
+		return nil, err
+	}
+	a.onClose(f.Close)
+	b := f.Queue(qc.DeadLetter)
+	if _, err := b.Describe(ctx); err != nil {
+		if errors.Is(err, broker.ErrNoQueue) {
+			return nil, fail(exitFailed, "redrivectl status", "dead-letter queue %s of %s: %w", qc.DeadLetter, name, err)
+		}
+		return nil, err
+	}
+	return b, nil
+}
+
+// policyFor is the policy of a queue; for the empty name, and for a queue that
+// names none, the one that ships with the program.
+func (a *app) policyFor(queueName string) (*classify.Policy, error) {
+	if queueName != "" {
+		cfg, err := a.config()
+		if err != nil {
+			return nil, err
+		}
+		if file, ok := cfg.PolicyFile(queueName); ok {
+			return loadPolicy(file)
+		}
+	}
+	return classify.Default()
+}
+
+func loadPolicy(file string) (*classify.Policy, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read policy: %w", err)
+	}
+	return classify.Load(file, data)
+}
+
+func (a *app) ledgerConfig(name, consumer string) sqlledger.Config {
+	l := a.cfg.Ledgers[name]
+	return sqlledger.Config{
+		Path: l.Path, Mode: sqlledger.Mode(l.Mode), Table: l.Table, HistoryTable: l.HistoryTable,
+		Columns: l.Columns, Statements: l.Statements, TimeFormat: sqlledger.TimeFormat(l.TimeFormat),
+		RowWritten: l.RowWritten, Retention: l.Retention, VersionOrder: sqlledger.VersionOrder(l.VersionOrder),
+		Consumer: consumer,
+	}
+}
+
+func (a *app) openLedger(ctx context.Context, name, consumer string) (*sqlledger.Ledger, error) {
+	c := a.ledgerConfig(name, consumer)
+	if l := a.cfg.Ledgers[name]; l.DSN.Set() {
+		dsn, err := l.DSN.Resolve(a.getenv)
+		if err != nil {
+			return nil, a.cfg.Errorf("ledgers."+name+".dsn", "%v", err)
+		}
+		c.DSN = dsn
+	}
+	if err := c.Validate(); err != nil {
+		return nil, a.cfg.Errorf("ledgers."+name, "%v", err)
+	}
+	l, err := sqlledger.Open(ctx, c)
+	if err != nil {
+		return nil, withHint(fmt.Errorf("ledger %s: %w", name, err), "redrivectl ledger init "+name)
+	}
+	a.onClose(l.Close)
+	return l, nil
+}
+
+func (a *app) openProvider(name string) (provider.Provider, error) {
+	p := a.cfg.Providers[name]
+	c := httpcontract.Config{
+		Name: name, BaseURL: p.BaseURL, CredentialHeader: p.CredentialHeader, Interval: p.Requests.Interval(),
+		Proves: p.Proves, Billing: p.Billing, Region: p.Region, Account: p.Account, Now: a.now,
+	}
+	if p.Credential.Set() {
+		secret, err := p.Credential.Resolve(a.getenv)
+		if err != nil {
+			return nil, a.cfg.Errorf("providers."+name+".credential", "%v", err)
+		}
+		c.Credential = secret
+	}
+	if i := p.Idempotency; i != nil {
+		c.Idempotency = &httpcontract.Idempotency{Header: i.Header, MaxBytes: i.MaxBytes, Life: i.Life, Scope: string(i.Scope)}
+	}
+	if l := p.Lookup; l != nil {
+		c.Lookup = lookupContract(l)
+	}
+	client, err := httpcontract.New(c)
+	if err != nil {
+		return nil, a.cfg.Errorf("providers."+name, "%v", err)
+	}
+	return client, nil
+}
+
+func lookupContract(l *config.Lookup) *httpcontract.Lookup {
+	out := &httpcontract.Lookup{
+		Path: l.Path, Found: l.Found, NotFound: l.NotFound, Accepted: l.Accepted, Items: l.Items,
+		Bind: l.Bind, RequestID: l.RequestID, LookBack: l.LookBack, Delay: -1,
+	}
+	if l.Delay != nil {
+		out.Delay = *l.Delay
+	}
+	if p := l.Page; p != nil {
+		out.Page = &httpcontract.Page{Cursor: p.Cursor, Param: p.Param, Limit: p.Limit}
+	}
+	return out
+}
+
+// storeOptions are the same for every way of opening the store.
+func (a *app) storeOptions() store.Options {
+	o := store.Options{Now: a.now, VFS: storeVFS()}
+	if dir, err := config.StateDir(a.getenv); err == nil {
+		o.Remembered = audit.Remembered{Dir: filepath.Join(dir, "redrivectl", "checkpoints")}
+	}
+	return o
+}
+
+// storeFile is the store's path. An embedded one that nobody named is refused
+// on a build runner, whose disk would take the audit log with it.
+func (a *app) storeFile() (string, error) {
+	if a.storePath != "" {
+		return a.storePath, nil
+	}
+	cfg, err := a.config()
+	if err != nil {
+		return "", err
+	}
+	if !cfg.Store.Named && a.getenv("CI") != "" {
+		return "", fail(exitRefused, "name a store that outlives the runner: --store FILE or store.path",
+			"CI is set, and the audit log would lie on the runner's own disk")
+	}
+	return cfg.Store.Path, nil
+}
+
+// store opens the store for writing, making it on first use.
+func (a *app) store(ctx context.Context) (*store.Store, error) {
+	path, err := a.storeFile()
+	if err != nil {
+		return nil, err
+	}
+	o := a.storeOptions()
+	o.Create = true
+	s, err := store.Open(ctx, path, o)
+	if err != nil {
+		return nil, err
+	}
+	a.onClose(s.Close)
+	return s, nil
+}
+
+// storeToRead opens the store for reading, or returns nil when there is none
+// yet: whoever only looks does not make one.
+func (a *app) storeToRead(ctx context.Context) (*store.Store, error) {
+	path, err := a.storeFile()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	s, err := store.OpenReadOnly(ctx, path, a.storeOptions())
+	if err != nil {
+		return nil, err
+	}
+	a.onClose(s.Close)
+	return s, nil
+}
+
+// completeQueues completes a QUEUE argument from the config.
+func (a *app) completeQueues(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	cfg, err := a.config()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	names := make([]string, 0, len(cfg.Queues))
+	for name := range cfg.Queues {
+		names = append(names, name)
+	}
+	return sorted(names), cobra.ShellCompDirectiveDefault
+}
