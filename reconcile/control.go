@@ -20,7 +20,20 @@ const controlTries = 3
 type controls struct {
 	seen  []seenControl
 	tried map[ledger.Key]bool
+	group map[group]*sendsOf
 }
+
+// group is whose sends can be each other's controls.
+type group struct{ account, region string }
+
+// sendsOf is what was learnt of a group, so that thousands of jobs without a
+// control do not scan the ledger thousands of times.
+type sendsOf struct {
+	newest    time.Time // no send of the group was recorded after that
+	fruitless int       // scans whose rows did not show
+}
+
+const maxFruitless = 20
 
 type seenControl struct {
 	Control
@@ -56,10 +69,15 @@ func (w *work) findControl(ctx context.Context, s *subject) error {
 	if s.control = w.controls.find(s); s.control != nil {
 		return nil
 	}
+	g, err := w.sendsLike(ctx, s)
+	if err != nil || !g.newest.After(s.question.quiet) || g.fruitless >= maxFruitless {
+		return err
+	}
 	rows, err := w.laterSends(ctx, s)
 	if err != nil {
 		return err
 	}
+	g.fruitless++
 	for _, row := range rows {
 		if w.controls.tried[row.Key] {
 			continue
@@ -71,6 +89,37 @@ func (w *work) findControl(ctx context.Context, s *subject) error {
 		}
 	}
 	return nil
+}
+
+func (w *work) sendsLike(ctx context.Context, s *subject) (*sendsOf, error) {
+	of := group{s.row.Account, s.row.Region}
+	if g := w.controls.group[of]; g != nil {
+		return g, nil
+	}
+	g := &sendsOf{}
+	window := w.sentLike(s)
+	window.NewestFirst = true
+	err := w.Ledger.Scan(ctx, window, func(row ledger.Row) error {
+		if row.Region != s.row.Region || row.Account != s.row.Account {
+			return nil
+		}
+		g.newest = row.UpdatedAt
+		return errEnough
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, fmt.Errorf("scan the ledger for the newest send: %w", err)
+	}
+	w.controls.group[of] = g
+	return g, nil
+}
+
+// sentLike selects the sent rows of the subject's account and region.
+func (w *work) sentLike(s *subject) ledger.Window {
+	window := ledger.Window{States: []ledger.State{ledger.Sent}, Region: s.row.Region, Account: s.row.Account}
+	if w.Ledger.Capabilities().Scoped {
+		window.Consumer = w.Settings.Consumer
+	}
+	return window
 }
 
 func (c *controls) find(s *subject) *Control {
@@ -87,13 +136,8 @@ var errEnough = errors.New("enough rows")
 // laterSends are the first few that follow the subject's attempts: being the
 // oldest that qualify, they are the likeliest to lie beyond the delay.
 func (w *work) laterSends(ctx context.Context, s *subject) ([]ledger.Row, error) {
-	window := ledger.Window{
-		States: []ledger.State{ledger.Sent}, Region: s.row.Region, Account: s.row.Account,
-		UpdatedAfter: s.question.quiet,
-	}
-	if w.Ledger.Capabilities().Scoped {
-		window.Consumer = w.Settings.Consumer
-	}
+	window := w.sentLike(s)
+	window.UpdatedAfter = s.question.quiet
 	var rows []ledger.Row
 	err := w.Ledger.Scan(ctx, window, func(row ledger.Row) error {
 		if row.Region != s.row.Region || row.Account != s.row.Account || sentAfter(row).Before(s.question.quiet) {

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/crash"
@@ -65,18 +66,38 @@ func (w *work) secondLooks(ctx context.Context) error {
 // ledgerNow is the ledger's clock as far as it was measured at the start.
 func (w *work) ledgerNow() time.Time { return w.Now().Add(w.ledgerIs) }
 
+// errNotAsked stands for the look-ups that were not tried any more.
+var errNotAsked = errors.New("not asked: every look-up of the batch before failed")
+
+// looks asks in batches. A batch that fails whole ends the asking: a provider
+// that is down is not asked thousands of times, each with its time-out.
 func (w *work) looks(ctx context.Context, step string, ss []*subject, take func(*subject, Look)) {
+	down := false
 	for start := 0; start < len(ss); start += lookBatch {
 		batch := ss[start:min(start+lookBatch, len(ss))]
 		sends := make([]provider.Send, len(batch))
 		for i, s := range batch {
 			sends[i] = w.send(s)
 		}
-		for i, l := range w.lookup(ctx, sends) {
+		looks := w.notAsked(len(batch))
+		if !down {
+			looks = w.lookup(ctx, sends)
+		}
+		down = true
+		for i, l := range looks {
+			down = down && l.Answer.Err != nil
 			take(batch[i], l)
 		}
 		w.progress(Progress{Step: step, Done: start + len(batch), Total: len(ss)})
 	}
+}
+
+func (w *work) notAsked(n int) []Look {
+	looks := make([]Look, n)
+	for i := range looks {
+		looks[i] = Look{At: w.ledgerNow(), Answer: provider.Answer{Err: errNotAsked}}
+	}
+	return looks
 }
 
 // lookup asks and dates the answers by the ledger's clock.

@@ -70,7 +70,7 @@ func (r *Reconciler) Run(ctx context.Context, req Request, progress func(Progres
 		progress = func(Progress) {}
 	}
 	w := &work{Reconciler: r, apply: req.Apply && r.canWrite(), progress: progress}
-	w.controls = controls{tried: map[ledger.Key]bool{}}
+	w.controls = controls{tried: map[ledger.Key]bool{}, group: map[group]*sendsOf{}}
 	orphans, err := w.prepare(ctx, req)
 	if err == nil {
 		err = w.work(ctx)

@@ -488,6 +488,39 @@ func TestRunStopsWithoutALog(t *testing.T) {
 	}
 }
 
+func TestRunStopsAskingAProviderThatIsDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 50 {
+		w.dies(fmt.Sprint("j", i))
+	}
+	w.settled()
+	asked := 0
+	client := w.r.Provider
+	w.r.Provider = countingProvider{client, &asked}
+	w.provider.Set(providertest.Fault{On: providertest.OnLookup, Kind: providertest.Unavailable})
+	sum := w.run(true)
+	if asked != 20 || sum.Verdicts[reconcile.Unavailable] != 50 {
+		t.Errorf("asked %d times, verdicts %v", asked, sum.Verdicts)
+	}
+	w.provider.Clear()
+	asked = 0
+	sum = w.run(true)
+	if asked != 50+1+50 || sum.Verdicts[reconcile.NotAccepted] != 50 {
+		t.Errorf("asked %d times (two looks each, one control), verdicts %v", asked, sum.Verdicts)
+	}
+}
+
+type countingProvider struct {
+	provider.Provider
+	n *int
+}
+
+func (p countingProvider) Lookup(ctx context.Context, ss []provider.Send) []provider.Answer {
+	*p.n += len(ss)
+	return p.Provider.Lookup(ctx, ss)
+}
+
 func TestRunCutShortSavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
