@@ -159,7 +159,7 @@ func (w *demoWorld) reconcile(ctx context.Context) error {
 		}
 		waiting := 0
 		for _, j := range js {
-			if needsTime(reconcile.Verdict(j.Verdict)) {
+			if v := reconcile.Verdict(j.Verdict); v == reconcile.TooEarly || v == reconcile.Unavailable {
 				waiting++
 			}
 		}
@@ -174,10 +174,6 @@ func (w *demoWorld) reconcile(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-func needsTime(v reconcile.Verdict) bool {
-	return v == reconcile.TooEarly || v == reconcile.ProvisionalNo || v == reconcile.Unavailable
 }
 
 // plan has one person ask and another approve, runs what was approved, and lets

@@ -90,7 +90,7 @@ func (w *Worker) ack(ctx context.Context, d broker.Delivery) error {
 // later keeps the copy hidden for so long: the queue's own visibility is the
 // delay, so there is nothing to publish and nothing to lose.
 func (w *Worker) later(ctx context.Context, d broker.Delivery, wait time.Duration) error {
-	if wait <= 0 {
+	if wait < time.Millisecond { // the least that a broker can hide a copy for
 		return settled("release", w.Queue.Release(ctx, []broker.Delivery{d}))
 	}
 	if most := w.Queue.Capabilities().MaxLease; most > 0 {
