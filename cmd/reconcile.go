@@ -99,12 +99,12 @@ func (o *reconcileOptions) hint(err error) string {
 func (o *reconcileOptions) print(sum reconcile.Summary, complete bool) error {
 	r := result{
 		Object:  sum,
-		Headers: []string{"job_key", "verdict", "action", "needs"},
+		Headers: []string{"job_key", "verdict", "because", "action", "needs"},
 		Before:  []string{fmt.Sprintf("%s: %d checked; %s", sum.Queue, sum.Checked, verdictText(sum.Verdicts))},
 	}
 	for _, j := range sum.Jobs {
 		r.Elements = append(r.Elements, j)
-		r.Rows = append(r.Rows, []string{j.JobKey, string(j.Verdict), string(j.Action), firstText(j.Needs)})
+		r.Rows = append(r.Rows, []string{j.JobKey, firstText(string(j.Verdict)), firstText(term.Mask(j.Because)), string(j.Action), firstText(j.Needs)})
 	}
 	switch {
 	case o.apply && !sum.Applied:

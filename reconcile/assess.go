@@ -152,19 +152,23 @@ func (r *Reconciler) assess(v *view, j job.Job) Assessed {
 	if f, ok := v.verdicts[j.JobKey]; ok && j.JobKey != "" && stillAbout(f, a.Row, j) {
 		a.Verdict = &f
 	}
-	markStale(&a)
+	r.markStale(&a)
 	a.Input = r.input(v, a)
 	a.Effect = a.Input.Effect
 	a.Decision = a.With(Lifts{}, NotDeclared)
 	return a
 }
 
-// markStale gives a job whose newer version was sent the class for that. What
-// its own failure proves of the effect stays as it is.
-func markStale(a *Assessed) {
-	if row := a.present(); row != nil && row.NewerSent && a.Class.Class != classify.Stale {
-		a.Class.Class, a.Class.Rule, a.Class.Disposition = classify.Stale, "newer_sent", classify.Discard
+// markStale gives a job whose newer version was sent the class for that, as the
+// policy has it. What its own failure proves of the effect stays as it is.
+func (r *Reconciler) markStale(a *Assessed) {
+	row := a.present()
+	if row == nil || !row.NewerSent || a.Class.Class == classify.Stale {
+		return
 	}
+	effect := a.Class.Effect
+	a.Class = r.Policy.Of(classify.Stale, "newer_sent")
+	a.Class.Class, a.Class.Disposition, a.Class.Effect = classify.Stale, classify.Discard, effect
 }
 
 func (a Assessed) present() *ledger.Row {

@@ -14,6 +14,8 @@ import (
 // Classifier is the policy as this package needs it.
 type Classifier interface {
 	Classify(j job.Job, now time.Time) classify.Result
+	// Of is the result for a class that something else than a rule decided.
+	Of(c classify.Class, rule string) classify.Result
 }
 
 // Settings are the queue's and the reconciliation's, defaults filled in.

@@ -121,6 +121,10 @@ func (m *memoryStore) Seen(_ context.Context, _ string, _ []ledger.Key) (map[led
 // byType is a policy of two lines: what the failure is called is its class.
 type byType struct{}
 
+func (byType) Of(c classify.Class, rule string) classify.Result {
+	return classify.Result{Class: c, Rule: rule, Disposition: classify.Discard, Effect: classify.EffectNone}
+}
+
 func (byType) Classify(j job.Job, _ time.Time) classify.Result {
 	r := classify.Result{Class: classify.Class(j.Failure.Type), Effect: classify.EffectUnknown, Disposition: classify.Retry}
 	if r.Class == classify.Throttled {

@@ -24,8 +24,10 @@ type Summary struct {
 // SummaryEntry is one job or orphan. Evidence is the digest of what its verdict
 // rests on.
 type SummaryEntry struct {
-	JobKey    string     `json:"job_key"`
-	Verdict   Verdict    `json:"verdict"`
+	JobKey  string  `json:"job_key"`
+	Verdict Verdict `json:"verdict"`
+	// Because is why the verdict is no better, such as no_positive_control.
+	Because   string     `json:"verdict_why"`
 	Evidence  string     `json:"evidence"`
 	Action    Action     `json:"action"`
 	Needs     string     `json:"needs"`
@@ -89,7 +91,8 @@ func (e *SummaryEntry) take(f *Found) {
 	if f == nil {
 		return
 	}
-	e.Verdict, e.Evidence, e.RequestID = f.Verdict, f.EvidenceSHA256, f.Evidence.RequestID
+	e.Verdict, e.Because = f.Verdict, f.Evidence.Why
+	e.Evidence, e.RequestID = f.EvidenceSHA256, f.Evidence.RequestID
 	if !f.Until.IsZero() {
 		e.Until = &f.Until
 	}
