@@ -37,31 +37,34 @@ const (
 func Export(ctx context.Context, w io.Writer, head Head, rows iter.Seq2[Row, error]) error {
 	out := bufio.NewWriter(w)
 	header, err := json.Marshal(ExportHeader{exportFormat, head})
+	if err == nil {
+		_, err = out.Write(append(header, '\n'))
+	}
+	if err == nil {
+		err = writeRows(ctx, out, rows)
+	}
+	if err == nil {
+		err = out.Flush()
+	}
 	if err != nil {
-		return fmt.Errorf("export audit log: %w", err)
-	}
-	out.Write(append(header, '\n')) // bufio keeps the error for Flush
-	for r, err := range rows {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return fmt.Errorf("export audit log: %w", err)
-		}
-		writeLine(out, r)
-	}
-	if err := out.Flush(); err != nil {
 		return fmt.Errorf("export audit log: %w", err)
 	}
 	return nil
 }
 
-func writeLine(out *bufio.Writer, r Row) {
-	out.WriteString(linePrefix)
-	out.WriteString(r.Hash)
-	out.WriteString(lineMiddle)
-	out.Write(r.Canonical)
-	out.WriteString(lineSuffix + "\n")
+func writeRows(ctx context.Context, out *bufio.Writer, rows iter.Seq2[Row, error]) error {
+	for r, err := range rows {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s%s%s%s%s\n", linePrefix, r.Hash, lineMiddle, r.Canonical, lineSuffix)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // VerifyExport verifies an export offline: its chain from the first record to

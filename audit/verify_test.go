@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -253,7 +254,7 @@ func TestVerifyExportLineThatIsNone(t *testing.T) {
 func TestVerifyExportOfAnotherFile(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{"", "{}\n", "hello", `{"format":"redrivectl/plan/v1"}`} {
-		if _, err := VerifyExport(context.Background(), strings.NewReader(content), nil); err != ErrNotExport {
+		if _, err := VerifyExport(context.Background(), strings.NewReader(content), nil); !errors.Is(err, ErrNotExport) {
 			t.Errorf("%q: %v", content, err)
 		}
 	}

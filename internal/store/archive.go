@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
@@ -114,7 +115,8 @@ func stripped(j job.Job) job.Job {
 func archiveSum(parts ...[]byte) string {
 	h := sha256.New()
 	for _, p := range parts {
-		fmt.Fprintf(h, "%d:", len(p))
+		h.Write(strconv.AppendInt(nil, int64(len(p)), 10))
+		h.Write([]byte{':'})
 		h.Write(p)
 	}
 	return hex.EncodeToString(h.Sum(nil))
