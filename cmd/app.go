@@ -31,6 +31,7 @@ type app struct {
 	yes        bool
 
 	cfg     *config.Config
+	live    *term.Progress // what is being told on standard error; nil: nothing
 	closers []func() error
 }
 
@@ -43,6 +44,7 @@ func newApp(env Env) *app {
 func (a *app) onClose(f func() error) { a.closers = append(a.closers, f) }
 
 func (a *app) close() error {
+	a.live.Finish()
 	var errs []error
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		errs = append(errs, a.closers[i]())
@@ -59,13 +61,17 @@ func (a *app) terminal() term.Terminal {
 	return term.Detect(a.stdout, a.lookupEnv, a.noColor)
 }
 
-// progress tells how far some work has come, on standard error.
+// progress tells how far some work has come, on standard error, until results
+// are printed.
 func (a *app) progress() *term.Progress {
-	return term.NewProgress(a.stderr, term.Detect(a.stderr, a.lookupEnv, a.noColor), a.output == outputJSON, a.now)
+	a.live.Finish()
+	a.live = term.NewProgress(a.stderr, term.Detect(a.stderr, a.lookupEnv, a.noColor), a.output == outputJSON, a.now)
+	return a.live
 }
 
 // note writes a line for people to standard error.
 func (a *app) note(format string, args ...any) {
+	a.live.Finish()
 	fmt.Fprintln(a.stderr, term.Text(fmt.Sprintf(format, args...)))
 }
 

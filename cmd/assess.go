@@ -110,11 +110,11 @@ func (a *app) customerKey(st *store.Store) ([]byte, error) {
 		v, err := k.Resolve(a.getenv)
 		return []byte(v), err
 	}
-	r := a.storeOptions().Remembered
-	if r.Dir == "" {
-		return nil, nil
+	o, err := a.storeOptions()
+	if err != nil {
+		return nil, err
 	}
-	return r.CustomerKey(st.StoreID())
+	return o.Remembered.CustomerKey(st.StoreID())
 }
 
 // stepper tells progress under one name.

@@ -131,21 +131,62 @@ func moment(t time.Time) *time.Time {
 	return &u
 }
 
+// nothing is what tables show where there is no value.
+const nothing = "-"
+
 // or gives the text, or a dash where there is none.
 func or(s *string) string {
 	if s == nil {
-		return "-"
+		return nothing
 	}
 	return *s
 }
 
-var jobHeaders = []string{"job_key", "message_id", "class", "effect", "ledger", "verdict", "action", "needs", "reason"}
+// jobTable is how jobs stand in a table: every column for a program, and for a
+// person those that fit the terminal.
+type jobTable struct {
+	headers []string
+	cells   func(jobView) []string
+}
 
-// cells is the job's line in a table.
-func (v jobView) cells() []string {
-	reason := or(v.Reason.Type)
-	if v.Reason.Message != nil {
-		reason += ": " + *v.Reason.Message
+// roomy is the width from which a person gets more than the shortest table.
+const roomy = 110
+
+func (a *app) jobTable() jobTable {
+	t := a.terminal()
+	switch {
+	case a.output != outputTable || !t.IsTTY:
+		return jobTable{
+			[]string{"job_key", "message_id", "class", "effect", "ledger", "verdict", "action", "needs", "reason"},
+			func(v jobView) []string {
+				return []string{or(v.JobKey), v.MessageID, v.Class, v.Effect, or(v.LedgerState), or(v.Verdict), v.Action, or(v.Needs), v.reason()}
+			},
+		}
+	case t.Width < roomy:
+		return jobTable{
+			[]string{"job", "class", "action", "needs, or reason"},
+			func(v jobView) []string { return []string{v.name(), v.Class, v.Action, v.next()} },
+		}
+	default:
+		return jobTable{
+			[]string{"job", "class", "effect", "ledger", "verdict", "action", "needs, or reason"},
+			func(v jobView) []string {
+				return []string{v.name(), v.Class, v.Effect, or(v.LedgerState), or(v.Verdict), v.Action, v.next()}
+			},
+		}
 	}
-	return []string{or(v.JobKey), v.MessageID, v.Class, v.Effect, or(v.LedgerState), or(v.Verdict), v.Action, or(v.Needs), reason}
+}
+
+// name is what the job can be asked for by.
+func (v jobView) name() string { return firstText(or(v.JobKey), v.MessageID) }
+
+// next is what a person reads first: what a held job needs, else why it stopped.
+func (v jobView) next() string { return firstText(or(v.Needs), v.reason()) }
+
+func (v jobView) reason() string {
+	kind := firstText(or(v.Reason.Type), or(v.Reason.Code))
+	if v.Reason.Message != nil {
+		return kind + ": " + *v.Reason.Message
+	}
+	return kind
 }

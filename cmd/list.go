@@ -128,6 +128,7 @@ type listing struct {
 	o       *listOptions
 	src     *source
 	sink    *stream
+	table   jobTable
 	classes map[string]*classTally
 	matched int
 }
@@ -140,7 +141,8 @@ type classTally struct {
 func newListing(o *listOptions, src *source) *listing {
 	l := &listing{o: o, src: src, classes: map[string]*classTally{}}
 	if o.jobs {
-		l.sink = newStream(o.app, "jobs", jobHeaders)
+		l.table = o.app.jobTable()
+		l.sink = newStream(o.app, "jobs", l.table.headers)
 	}
 	return l
 }
@@ -162,7 +164,7 @@ func (l *listing) add(x reconcile.Assessed) error {
 	}
 	l.matched++
 	if l.sink != nil {
-		return l.sink.add(v, v.cells())
+		return l.sink.add(v, l.table.cells(v))
 	}
 	return nil
 }

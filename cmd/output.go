@@ -39,6 +39,7 @@ type result struct {
 // print writes r in the form that was asked for. Texts are cleaned and masked
 // here, in the one place that all of them pass.
 func (a *app) print(r result) error {
+	a.live.Finish()
 	w := bufio.NewWriter(a.stdout)
 	var err error
 	switch a.output {
@@ -93,7 +94,7 @@ func writeCSV(w io.Writer, r result) error {
 		return err
 	}
 	for _, row := range r.Rows {
-		if err := c.Write(cells(row, term.CleanCSV)); err != nil {
+		if err := c.Write(cells(row, csvCell)); err != nil {
 			return err
 		}
 	}
@@ -119,6 +120,15 @@ func (a *app) writeTable(w io.Writer, r result) error {
 		}
 	}
 	return nil
+}
+
+// csvCell is a cell for a program: the dash that tells people of nothing is
+// nothing there.
+func csvCell(s string) string {
+	if s == nothing {
+		return ""
+	}
+	return term.CleanCSV(s)
 }
 
 func cells(row []string, clean func(string) string) []string {

@@ -312,7 +312,6 @@ func (o *planOptions) print(d redrive.Draft) error {
 func (a *app) allJobs(ctx context.Context, q *queue) ([]job.Job, broker.Completeness, error) {
 	var jobs []job.Job
 	p := a.progress()
-	defer p.Finish()
 	c, err := q.broker.Browse(ctx, 0, func(m broker.Message) error {
 		jobs = append(jobs, q.decode(m))
 		p.Update(term.Step{What: "looking at " + q.name, Done: int64(len(jobs))})

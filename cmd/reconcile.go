@@ -77,12 +77,10 @@ func (o *reconcileOptions) run(ctx context.Context) error {
 		return err
 	}
 	p := o.app.progress()
-	defer p.Finish()
 	sum, err := r.Run(ctx, reconcile.Request{Jobs: jobs, BrowseComplete: seen.Complete, Apply: o.apply, Limit: o.limit},
 		func(s reconcile.Progress) {
 			p.Update(term.Step{What: "reconciling " + q.name + ", " + s.Step, Done: int64(s.Done), Total: int64(s.Total)})
 		})
-	p.Finish()
 	if err != nil && sum.Checked == 0 {
 		return withHint(err, o.hint(err))
 	}

@@ -250,7 +250,6 @@ func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*r
 		return nil, err
 	}
 	progress := a.progress()
-	a.onClose(func() error { progress.Finish(); return nil })
 	return &redrive.Runner{
 		Broker: q.broker, Ledger: q.ledger, Plans: st, Runs: st, Archive: st, Assess: a.judge(q, st), Decode: q.decode,
 		Current: digests, Solo: a.cfg.Approval.Solo, Owner: who.Actor.Name, Retention: archiveLife,

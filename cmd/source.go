@@ -77,7 +77,6 @@ func (a *app) source(ctx context.Context, arg string, file bool) (*source, error
 
 func (a *app) queueSource(q *queue, st *store.Store) *source {
 	p := a.progress()
-	a.onClose(func() error { p.Finish(); return nil })
 	return &source{
 		name: q.name, broker: q.brokerName, decode: q.decode, assess: a.assessor(q, reading{st}).Assess,
 		browse: q.broker.Browse, describe: q.broker.Describe, now: a.now,

@@ -42,7 +42,7 @@ func (s *stream) add(element any, row []string) error {
 				return err
 			}
 		}
-		return s.csv.Write(cells(row, term.CleanCSV))
+		return s.csv.Write(cells(row, csvCell))
 	}
 	if s.app.terminal().IsTTY {
 		s.rows = append(s.rows, row)
@@ -71,6 +71,7 @@ func (s *stream) addJSON(element any) error {
 // finish writes what is known of the list as a whole; envelope becomes a JSON
 // object with at least one key.
 func (s *stream) finish(envelope any) error {
+	s.app.live.Finish()
 	if err := s.writeEnd(envelope); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
@@ -98,7 +99,7 @@ func (s *stream) writeEnd(envelope any) error {
 	if len(s.rows) == 0 {
 		return nil
 	}
-	return term.Table(s.w, s.headers, s.rows, s.app.terminal())
+	return term.Layout{Keep: []int{0}}.Table(s.w, s.headers, s.rows, s.app.terminal())
 }
 
 // endJSON closes the array and lets the keys of the envelope follow it.

@@ -162,7 +162,7 @@ func (a *app) ledgerConfig(name, consumer string) sqlledger.Config {
 		Path: l.Path, Mode: sqlledger.Mode(l.Mode), Table: l.Table, HistoryTable: l.HistoryTable,
 		Columns: l.Columns, Statements: l.Statements, TimeFormat: sqlledger.TimeFormat(l.TimeFormat),
 		RowWritten: l.RowWritten, Retention: l.Retention, VersionOrder: sqlledger.VersionOrder(l.VersionOrder),
-		Consumer: consumer,
+		Consumer: consumer, Now: ledgerClock(),
 	}
 }
 
@@ -226,13 +226,15 @@ func lookupContract(l *config.Lookup) *httpcontract.Lookup {
 	return out
 }
 
-// storeOptions are the same for every way of opening the store.
-func (a *app) storeOptions() store.Options {
-	o := store.Options{Now: a.now, VFS: storeVFS()}
-	if dir, err := config.StateDir(a.getenv); err == nil {
-		o.Remembered = audit.Remembered{Dir: filepath.Join(dir, "redrivectl", "checkpoints")}
-	}
-	return o
+// storeOptions are the same for every way of opening the store. The remembered
+// checkpoint lies in the user's state folder; without one a cut log could not be
+// told, so that is an error.
+func (a *app) storeOptions() (store.Options, error) {
+	dir, err := config.StateDir(a.getenv)
+	return store.Options{
+		Now: a.now, VFS: storeVFS(),
+		Remembered: audit.Remembered{Dir: filepath.Join(dir, "redrivectl", "checkpoints")},
+	}, err
 }
 
 // storeFile is the store's path. An embedded one that nobody named is refused
@@ -258,7 +260,10 @@ func (a *app) store(ctx context.Context) (*store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := a.storeOptions()
+	o, err := a.storeOptions()
+	if err != nil {
+		return nil, err
+	}
 	o.Create = true
 	s, err := store.Open(ctx, path, o)
 	if err != nil {
@@ -278,7 +283,11 @@ func (a *app) storeToRead(ctx context.Context) (*store.Store, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	s, err := store.OpenReadOnly(ctx, path, a.storeOptions())
+	o, err := a.storeOptions()
+	if err != nil {
+		return nil, err
+	}
+	s, err := store.OpenReadOnly(ctx, path, o)
 	if err != nil {
 		return nil, err
 	}
