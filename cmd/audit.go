@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
@@ -121,12 +122,31 @@ func (a *app) auditStore(ctx context.Context) (*store.Store, error) {
 	return st, err
 }
 
-var recordHeaders = []string{"seq", "time", "actor", "action", "phase", "step", "result", "job_key", "plan", "run", "reason"}
+// recordTable is how records stand in a table: every column for a program, and
+// for a person those that fit the terminal.
+func (a *app) recordTable() (headers []string, cells func(audit.Record) []string) {
+	t := a.terminal()
+	if a.output != outputTable || !t.IsTTY {
+		return []string{"seq", "time", "actor", "action", "phase", "step", "result", "job_key", "plan", "run", "reason"}, recordCells
+	}
+	headers = []string{"seq", "time", "actor", "action", "result", "about"}
+	brief := func(r audit.Record) []string {
+		what := strings.Join(strings.Fields(r.Action+" "+r.Step), " ")
+		return []string{
+			strconv.FormatInt(r.Seq, 10), r.Time.UTC().Format(time.DateTime), r.Actor.Name, what,
+			firstText(r.Result, string(r.Phase)), firstText(r.JobKey, r.MessageID, short(r.Run), short(r.Plan)),
+		}
+	}
+	if t.Width < roomy {
+		return headers, brief
+	}
+	return append(headers, "reason"), func(r audit.Record) []string { return append(brief(r), firstText(r.Reason)) }
+}
 
 func recordCells(r audit.Record) []string {
 	return []string{
 		strconv.FormatInt(r.Seq, 10), r.Time.UTC().Format(time.RFC3339), r.Actor.Name, r.Action, string(r.Phase),
-		firstText(r.Step), firstText(r.Result), firstText(r.JobKey, r.MessageID), short(r.Plan), short(r.Run), firstText(r.Reason),
+		firstText(r.Step), firstText(r.Result), firstText(r.JobKey, r.MessageID), firstText(r.Plan), firstText(r.Run), firstText(r.Reason),
 	}
 }
 
@@ -143,9 +163,10 @@ func (a *app) printRecords(ctx context.Context, q audit.Query) error {
 	if err != nil {
 		return err
 	}
-	out := newStream(a, "records", recordHeaders)
+	headers, row := a.recordTable()
+	out := newStream(a, "records", headers)
 	err = st.FindAudit(ctx, q, func(e audit.Entry) error {
-		return out.add(recordView{e.Record, e.Hash}, recordCells(e.Record))
+		return out.add(recordView{e.Record, e.Hash}, row(e.Record))
 	})
 	if err != nil {
 		return err
