@@ -80,7 +80,7 @@ func (a *app) findIn(ctx context.Context, name, arg string) ([]located, error) {
 	if len(exact) == 0 {
 		exact = prefixed
 	}
-	st, err := a.storeToRead(ctx)
+	st, err := a.storeIfAny(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -201,7 +201,7 @@ func (a *app) resumeRun(ctx context.Context, prefix string) error {
 // reportRun prints what was done, also where the run ended early.
 func (a *app) reportRun(e redrive.Ended, p redrive.Plan, err error) error {
 	if e.Run == "" {
-		return err
+		return withHint(err, beginHint(err, p))
 	}
 	v := newRunView(e, p.Queue)
 	if perr := a.print(v.result()); perr != nil {
@@ -214,6 +214,19 @@ func (a *app) reportRun(e redrive.Ended, p redrive.Plan, err error) error {
 		return silently(exitPartly)
 	default:
 		return nil
+	}
+}
+
+// beginHint is what to look at when a run did not begin.
+func beginHint(err error, p redrive.Plan) string {
+	var taken *redrive.TakenError
+	switch {
+	case errors.As(err, &taken):
+		return "redrivectl runs show " + string(taken.Run)
+	case errors.Is(err, audit.ErrNotWritable), errors.Is(err, audit.ErrBroken):
+		return "redrivectl audit verify"
+	default:
+		return "redrivectl list " + p.Queue + " --jobs, then a new plan"
 	}
 }
 

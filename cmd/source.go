@@ -68,7 +68,7 @@ func (a *app) source(ctx context.Context, arg string, file bool) (*source, error
 	if err != nil {
 		return nil, err
 	}
-	st, err := a.storeToRead(ctx)
+	st, err := a.storeIfAny(ctx)
 	if err != nil {
 		return nil, err
 	}

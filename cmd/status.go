@@ -67,7 +67,7 @@ func (a *app) status(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return fail(exitFailed, "redrivectl init, or redrivectl demo", "no queue is configured")
 	}
-	st, err := a.storeToRead(ctx)
+	st, err := a.storeIfAny(ctx)
 	if err != nil {
 		return err
 	}
