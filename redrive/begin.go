@@ -12,8 +12,10 @@ func (r *Runner) checkBegin(sp StoredPlan, as []Approval) error {
 	if err != nil {
 		return err
 	}
-	if sp.State != PlanApproved && (sp.State != PlanWaiting || p.Tier.Needed() > 0) {
-		return fmt.Errorf("plan %s is %s: %w", sp.ID, sp.State, ErrRefused)
+	ready := sp.State == PlanApproved || sp.State == PlanWaiting && p.Tier.Needed() == 0
+	is := fmt.Errorf("plan %s is %s: %w", sp.ID, sp.State, ErrRefused)
+	if !ready && sp.State != PlanWaiting {
+		return is
 	}
 	if why := r.changedSince(p); why != "" {
 		return fmt.Errorf("plan %s: %s: %w", sp.ID, why, ErrRefused)
@@ -21,7 +23,10 @@ func (r *Runner) checkBegin(sp StoredPlan, as []Approval) error {
 	if err := r.sameBounds(sp.ID, p); err != nil {
 		return err
 	}
-	return CheckApprovals(sp.ID, p, as, r.Now(), r.Solo)
+	if err := CheckApprovals(sp.ID, p, as, r.Now(), r.Solo); err != nil || ready {
+		return err
+	}
+	return is
 }
 
 func (r *Runner) sameBounds(id PlanID, p Plan) error {

@@ -1,0 +1,55 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes this test binary the program as well: a script that runs
+// "redrivectl" runs Main in a process of its own.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"redrivectl": func() { os.Exit(Main()) }})
+}
+
+// TestScripts runs the scripts of testdata/script. Each shows one behaviour from
+// the outside, through the real entry point, on the embedded parts.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		Setup:               scriptSetup,
+		Cmds:                scriptCommands(),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+// scriptSetup gives every script an empty home and no terminal, and the samples
+// of the decoders under $SAMPLES and configs to begin with under $CONFIGS.
+func scriptSetup(env *testscript.Env) error {
+	samples, err := filepath.Abs("../internal/job/testdata/samples")
+	if err != nil {
+		return err
+	}
+	configs, err := filepath.Abs("testdata/config")
+	if err != nil {
+		return err
+	}
+	home := filepath.Join(env.WorkDir, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		return err
+	}
+	env.Setenv("HOME", home)
+	env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
+	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+	env.Setenv("CI", "")
+	env.Setenv("REDRIVECTL_CONFIG", "")
+	env.Setenv("REDRIVECTL_ACTOR", "")
+	env.Setenv("SAMPLES", samples)
+	env.Setenv("CONFIGS", configs)
+	env.Values[providerKey{}] = &scriptProvider{}
+	return nil
+}
