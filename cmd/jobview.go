@@ -6,6 +6,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
 )
 
 // jobView is the JOB shape of docs/json-output.md. A value that is not known is
@@ -82,6 +83,9 @@ func newJobView(x reconcile.Assessed) jobView {
 	}
 	if x.Row != nil {
 		v.fromLedger(*x.Row)
+	}
+	if x.Decision.Action == reconcile.Discard && v.Needs == nil {
+		v.Needs = text(redrive.NeedsDiscard)
 	}
 	if x.Verdict != nil {
 		v.Verdict = text(string(x.Verdict.Verdict))

@@ -143,14 +143,20 @@ func firstText(vs ...string) string {
 }
 
 func newPlanShowCmd(a *app) *cobra.Command {
-	return exits(&cobra.Command{
-		Use: "show PLAN", Short: "Show a plan with its items, what it left out and what it holds",
-		Example: "  redrivectl plan show 3f9a\n  redrivectl plan show 3f9a -o json", Args: exactArgs("PLAN"),
-		RunE: func(c *cobra.Command, args []string) error { return a.showPlan(c.Context(), args[0]) },
-	}, exitRefused)
+	var items bool
+	c := &cobra.Command{
+		Use: "show PLAN", Short: "Show a plan: its items, what it left out and what it holds",
+		Long: `Show a plan: what would be done with how many jobs, under which bounds, who must
+approve it and why, what it left out and what it holds. With --items every item
+and every held job is listed; the JSON always has them.`,
+		Example: "  redrivectl plan show 3f9a\n  redrivectl plan show 3f9a --items\n  redrivectl plan show 3f9a -o json", Args: exactArgs("PLAN"),
+		RunE: func(c *cobra.Command, args []string) error { return a.showPlan(c.Context(), args[0], items) },
+	}
+	c.Flags().BoolVar(&items, "items", false, "list every item and every held job")
+	return exits(c, exitRefused)
 }
 
-func (a *app) showPlan(ctx context.Context, prefix string) error {
+func (a *app) showPlan(ctx context.Context, prefix string, items bool) error {
 	st, err := a.storeToRead(ctx)
 	if err != nil {
 		return err
@@ -166,5 +172,5 @@ func (a *app) showPlan(ctx context.Context, prefix string) error {
 	v := newPlanView(s.Plan.ID, s.Plan.Plan, s.Plan.State, s.Given)
 	v.Approved, v.ActiveRun, v.SoloReason = s.Approved, text(string(s.Plan.Run)), text(a.cfg.Approval.Solo)
 	v.Items = s.Plan.Plan.Items
-	return a.print(v.result(s.Plan.Plan, true))
+	return a.print(v.result(s.Plan.Plan, items))
 }

@@ -28,6 +28,10 @@ type sorter struct {
 	overCap   bool
 }
 
+// NeedsDiscard is what a stale or expired job needs. Discarding is a plan of its
+// own, which this version cannot make.
+const NeedsDiscard = "discarding, which this version cannot do: it stays quarantined"
+
 func newSorter(req Request, live map[string]PlanID, now time.Time, limit int) *sorter {
 	return &sorter{
 		req: req, live: live, now: now, cap: limit,
@@ -105,7 +109,7 @@ func (s *sorter) holds(it *Item, a reconcile.Assessed, pub Published) (why, need
 	case it.Action == reconcile.Hold:
 		return a.Decision.Why, a.Decision.Needs
 	case it.Action == reconcile.Discard:
-		return a.Decision.Why, "discarding, which is a plan of its own"
+		return a.Decision.Why, NeedsDiscard
 	case !it.isText():
 		return "not_text", "a person: a name in the message is not valid text"
 	case it.Action == reconcile.Settle:
