@@ -77,7 +77,7 @@ func newJobView(x reconcile.Assessed) jobView {
 		Kind: text(j.Kind), Subject: text(j.Subject), Period: text(j.Period), Region: text(j.Region),
 		SchemaVersion: text(j.SchemaVersion), Version: text(j.Version), Channel: text(j.Channel),
 		AttemptOnCopy: j.AttemptOnCopy, DeploymentID: text(j.DeploymentID), OrderKey: text(j.Message.OrderKey),
-		Format: j.Format, PayloadSHA256: j.PayloadSHA256, PayloadBytes: len(j.Payload),
+		Format: j.Format, PayloadSHA256: j.PayloadSHA256, PayloadBytes: j.PayloadBytes,
 		SentAt: moment(j.Message.SentAt), FailedAt: moment(j.Failure.At),
 		Action: string(x.Decision.Action), Why: x.Decision.Why, Needs: text(term.Mask(x.Decision.Needs)),
 	}

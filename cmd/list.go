@@ -31,6 +31,9 @@ func newListCmd(a *app) *cobra.Command {
 		Long: `List what a dead-letter queue holds, by failure class, with what may be done
 about it. Every message stays where it is.
 
+What the last look found is kept in the store for 24 hours, without payloads, so
+that plan create --from-capture can select from it.
+
 The argument is a configured queue, or a dump as a broker's own tool prints it:
 "-", or an existing path that contains "/" or ends in .json or .jsonl. A dump
 needs no config.`,
@@ -75,10 +78,15 @@ func (o *listOptions) run(ctx context.Context) error {
 		return err
 	}
 	out := newListing(o, src)
-	seen, err := src.look(ctx, o.limit, func(x reconcile.Assessed) error { return out.add(x) })
+	keep := o.app.capture(ctx, src)
+	seen, err := src.look(ctx, o.limit, func(x reconcile.Assessed) error {
+		keep.add(x.Job)
+		return out.add(x)
+	})
 	if err != nil {
 		return err
 	}
+	keep.finish(seen)
 	if err := out.known(); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cmd
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -42,6 +43,7 @@ type planOptions struct {
 	as        string
 	effects   string
 	dryRun    bool
+	capture   bool
 
 	parsedRate    redrive.Rate
 	parsedExpires time.Duration
@@ -94,6 +96,7 @@ func (o *planOptions) selectionFlags(c *cobra.Command) {
 	f.StringArrayVar(&o.sel.Jobs, "job", nil, "this job, by job key or message ID (repeatable)")
 	f.StringVar(&o.jobsFrom, "jobs-from", "", "file with one job key or message ID a line")
 	f.BoolVar(&o.sel.All, "all", false, "every job of the queue")
+	f.BoolVar(&o.capture, "from-capture", false, "select from what the last list of the queue captured, instead of looking again")
 	f.StringVar(&o.action, "action", "", "only items with this action: redrive or settle (default both)")
 	must(c.RegisterFlagCompletionFunc("class", completeFrom(classNames)))
 	must(c.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"redrive", "settle"}, cobra.ShellCompDirectiveNoFileComp)))
@@ -167,6 +170,9 @@ func (o *planOptions) validate() error {
 	if o.sel.Empty() {
 		return usagef("select something: a filter, --job, --jobs-from or --all")
 	}
+	if err := o.sel.Validate(); err != nil {
+		return usagef("%w", err)
+	}
 	return nil
 }
 
@@ -237,6 +243,9 @@ func (o *planOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if o.as != "" && !q.policy.Has(classify.Class(o.as)) {
+		return fail(exitUsage, "redrivectl policy check --help", "--as %s: the policy of %s has no such class", o.as, o.queue)
+	}
 	st, err := o.app.store(ctx)
 	if err != nil {
 		return err
@@ -245,7 +254,7 @@ func (o *planOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	jobs, seen, err := o.app.allJobs(ctx, q)
+	jobs, seen, err := o.jobs(ctx, q, st)
 	if err != nil {
 		return err
 	}
@@ -255,7 +264,7 @@ func (o *planOptions) run(ctx context.Context) error {
 	}
 	d, err := p.Draft(ctx, req)
 	if err != nil {
-		return withHint(err, "redrivectl list "+o.queue+" --jobs")
+		return withHint(err, o.hint(err))
 	}
 	if !o.dryRun {
 		if err := p.Save(ctx, d); err != nil {
@@ -270,6 +279,31 @@ func (o *planOptions) run(ctx context.Context) error {
 		return silently(exitPartly)
 	}
 	return nil
+}
+
+// hint is where to look when nothing could be planned.
+func (o *planOptions) hint(err error) string {
+	var in *redrive.InPlanError
+	if errors.As(err, &in) {
+		return "redrivectl plan show " + short(string(in.Plan))
+	}
+	return "redrivectl list " + o.queue + " --jobs"
+}
+
+// jobs are the queue's, from a new look or from the last one.
+func (o *planOptions) jobs(ctx context.Context, q *queue, st *store.Store) ([]job.Job, broker.Completeness, error) {
+	if !o.capture {
+		return o.app.allJobs(ctx, q)
+	}
+	c, found, err := st.LatestCapture(ctx, q.name)
+	if err != nil {
+		return nil, broker.Completeness{}, err
+	}
+	if !found {
+		return nil, broker.Completeness{}, fail(exitRefused, "redrivectl list "+q.name, "there is no capture of %s from the last 24 hours", q.name)
+	}
+	o.app.note("selecting from the look at %s", c.CapturedAt.UTC().Format(time.RFC3339))
+	return c.Jobs, broker.Completeness{Complete: c.Complete, Why: c.Why}, nil
 }
 
 func (o *planOptions) request(ctx context.Context, q *queue, jobs []job.Job) (redrive.Request, error) {
@@ -307,13 +341,12 @@ func (o *planOptions) print(d redrive.Draft) error {
 	return o.app.print(r)
 }
 
-// allJobs reads the whole queue without payloads being kept longer than their
-// hashes need.
+// allJobs reads the whole queue, and keeps of each message all but its content.
 func (a *app) allJobs(ctx context.Context, q *queue) ([]job.Job, broker.Completeness, error) {
 	var jobs []job.Job
 	p := a.progress()
 	c, err := q.broker.Browse(ctx, 0, func(m broker.Message) error {
-		jobs = append(jobs, q.decode(m))
+		jobs = append(jobs, q.decode(m).WithoutContent())
 		p.Update(term.Step{What: "looking at " + q.name, Done: int64(len(jobs))})
 		return nil
 	})

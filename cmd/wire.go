@@ -237,6 +237,8 @@ func (a *app) storeOptions() (store.Options, error) {
 	}, err
 }
 
+var errUnnamedStore = errors.New("CI is set, and the audit log would lie on the runner's own disk")
+
 // storeFile is the store's path. An embedded one that nobody named is refused
 // on a build runner, whose disk would take the audit log with it.
 func (a *app) storeFile() (string, error) {
@@ -248,8 +250,7 @@ func (a *app) storeFile() (string, error) {
 		return "", err
 	}
 	if !cfg.Store.Named && a.getenv("CI") != "" {
-		return "", fail(exitRefused, "name a store that outlives the runner: --store FILE or store.path",
-			"CI is set, and the audit log would lie on the runner's own disk")
+		return "", fail(exitRefused, "name a store that outlives the runner: --store FILE or store.path", "%w", errUnnamedStore)
 	}
 	return cfg.Store.Path, nil
 }
@@ -298,14 +299,11 @@ func (a *app) storeToRead(ctx context.Context) (*store.Store, error) {
 // storeIfAny is for looking at a queue, which needs no store: one that may not
 // be used here is as good as none.
 func (a *app) storeIfAny(ctx context.Context) (*store.Store, error) {
-	cfg, err := a.config()
-	if err != nil {
-		return nil, err
-	}
-	if a.storePath == "" && !cfg.Store.Named && a.getenv("CI") != "" {
+	st, err := a.storeToRead(ctx)
+	if errors.Is(err, errUnnamedStore) {
 		return nil, nil
 	}
-	return a.storeToRead(ctx)
+	return st, err
 }
 
 // completeQueues completes a QUEUE argument from the config.

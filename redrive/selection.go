@@ -68,6 +68,12 @@ func (s Selection) Canonical() string {
 	return strings.Join(parts, " ")
 }
 
+// Validate finds mistakes in the selection that need no queue to be seen.
+func (s Selection) Validate() error {
+	_, err := s.matcher(time.Time{})
+	return err
+}
+
 // matcher decides job by job.
 type matcher struct {
 	s     Selection
@@ -196,7 +202,7 @@ func whereValues(a reconcile.Assessed) map[string]any {
 		attributes[at.Name] = string(at.Value)
 	}
 	vs := map[string]any{
-		"receives": int64(a.Job.Message.Receives), "payload_bytes": int64(len(a.Job.Payload)),
+		"receives": int64(a.Job.Message.Receives), "payload_bytes": int64(a.Job.PayloadBytes),
 		"sent_at": a.Job.Message.SentAt, "failed_at": failedAt(a), "attributes": attributes,
 	}
 	for name, v := range whereText(a) {

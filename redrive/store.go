@@ -217,11 +217,21 @@ type Capture struct {
 	Why        string
 	Counted    string // "exact" or "approximate"
 	Total      int64
-	Jobs       []job.Job // Payload and Message.Body are nil
+	Jobs       []job.Job // without content; nil in what Finish is given
 }
 
 // Captures keeps the newest capture of each queue for 24 hours.
 type Captures interface {
-	SaveCapture(ctx context.Context, c Capture) error
+	// NewCapture begins a capture. Nobody sees it before Finish; one that is
+	// never finished is dropped with the next.
+	NewCapture(ctx context.Context, queue string, at time.Time) (CaptureWriter, error)
 	LatestCapture(ctx context.Context, queue string) (Capture, bool, error)
+}
+
+// CaptureWriter takes the jobs of one look as they come. It is for one goroutine.
+type CaptureWriter interface {
+	// Add keeps jobs without their content.
+	Add(ctx context.Context, jobs ...job.Job) error
+	// Finish makes the capture the queue's newest. c tells how the look ended.
+	Finish(ctx context.Context, c Capture) error
 }

@@ -51,6 +51,7 @@ func Decode(m broker.Message, queue string) Job {
 	if j.TraceContext == "" {
 		j.TraceContext = attribute(m.System, broker.SystemTraceHeader)
 	}
+	j.PayloadBytes = len(j.Payload)
 	hash(&j)
 	return j
 }

@@ -134,7 +134,10 @@ func TestDecode(t *testing.T) {
 			}
 			want := c.want
 			want.Queue = "q-dlq"
-			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(job.Job{}, "Message", "PayloadSHA256", "BodySHA256", "MessageSHA256")); d != "" {
+			if got.PayloadBytes != len(got.Payload) {
+				t.Errorf("%d bytes of payload are said to be %d", len(got.Payload), got.PayloadBytes)
+			}
+			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(job.Job{}, "Message", "PayloadBytes", "PayloadSHA256", "BodySHA256", "MessageSHA256")); d != "" {
 				t.Error(d)
 			}
 		})

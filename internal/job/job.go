@@ -63,6 +63,8 @@ type Job struct {
 	// Payload is the raw bytes of the job itself, never re-encoded; it is the
 	// body, or what an envelope wraps.
 	Payload []byte
+	// PayloadBytes is the length of Payload, also where that was dropped.
+	PayloadBytes int
 	// DecodeError says why the message could not be decoded; it is still a job.
 	DecodeError string
 	// Declared effects of malformed input: Declared is true when the envelope's
@@ -91,4 +93,11 @@ type Job struct {
 
 	Queue   string // the dead-letter queue as configured
 	Message broker.Message
+}
+
+// WithoutContent is the job without the bytes of its message, whose lengths and
+// hashes stay: what a plan or a capture needs of a long queue.
+func (j Job) WithoutContent() Job {
+	j.Payload, j.Message.Body, j.Message.Raw = nil, nil, nil
+	return j
 }

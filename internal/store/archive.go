@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
-	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/redrive"
 )
 
@@ -32,7 +31,7 @@ func (s *Store) Save(ctx context.Context, as ...redrive.Archived) error {
 }
 
 func (t *tx) archive(ctx context.Context, a redrive.Archived) error {
-	rest, err := json.Marshal(stripped(a.Job))
+	rest, err := json.Marshal(a.Job.WithoutContent())
 	if err != nil {
 		return refuse("encode %s: %w", a.Job.Message.Copy, err)
 	}
@@ -102,12 +101,6 @@ func (s *Store) ArchivedCopies(ctx context.Context, run redrive.RunID) ([]string
 		return nil, fmt.Errorf("list archived copies of run %s: %w", run, err)
 	}
 	return copies, nil
-}
-
-// stripped is the job without the bytes of its content.
-func stripped(j job.Job) job.Job {
-	j.Payload, j.Message.Body, j.Message.Raw = nil, nil, nil
-	return j
 }
 
 // archiveSum covers everything of a copy; each part's length keeps two of them

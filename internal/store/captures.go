@@ -19,52 +19,78 @@ const captureLife = 24 * time.Hour
 // large one does not keep the audit log waiting.
 const captureChunk = 500
 
-// SaveCapture replaces the queue's capture, once the new one is whole, and drops
-// what is older than a day. Content of messages is left out. See
-// redrive.Captures.
-func (s *Store) SaveCapture(ctx context.Context, c redrive.Capture) error {
-	const what = "save capture"
-	id, err := s.beginCapture(ctx, what, c)
-	if err != nil {
-		return err
-	}
-	for n := 0; n < len(c.Jobs); n += captureChunk {
-		chunk := c.Jobs[n:min(n+captureChunk, len(c.Jobs))]
-		_, err := s.write(ctx, what, 0, func(ctx context.Context, t *tx) error {
-			return t.insertCaptured(ctx, id, n, chunk)
-		})
+// captureWriter writes one capture, chunk by chunk.
+type captureWriter struct {
+	store *Store
+	queue string
+	id    int64
+	n     int // jobs written
+	chunk []job.Job
+}
+
+// NewCapture begins a capture. See redrive.Captures.
+func (s *Store) NewCapture(ctx context.Context, queue string, at time.Time) (redrive.CaptureWriter, error) {
+	w := &captureWriter{store: s, queue: queue}
+	_, err := s.write(ctx, "begin capture", 0, func(ctx context.Context, t *tx) error {
+		r, err := t.ExecContext(ctx, `INSERT INTO captures (queue, captured_at, whole, header) VALUES (?, ?, 0, '{}')`, queue, nanos(at))
 		if err != nil {
 			return err
 		}
-	}
-	_, err = s.write(ctx, what, 0, func(ctx context.Context, t *tx) error {
-		if _, err := t.ExecContext(ctx, `UPDATE captures SET whole = 1 WHERE id = ?`, id); err != nil {
-			return err
-		}
-		_, err := t.ExecContext(ctx, `DELETE FROM captures WHERE (queue = ? AND id < ?) OR captured_at < ?`,
-			c.Queue, id, nanos(s.now().Add(-captureLife)))
+		w.id, err = r.LastInsertId()
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Add keeps jobs without their content.
+func (w *captureWriter) Add(ctx context.Context, jobs ...job.Job) error {
+	for _, j := range jobs {
+		w.chunk = append(w.chunk, j.WithoutContent())
+		if len(w.chunk) < captureChunk {
+			continue
+		}
+		if err := w.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *captureWriter) flush(ctx context.Context) error {
+	if len(w.chunk) == 0 {
+		return nil
+	}
+	_, err := w.store.write(ctx, "save capture", 0, func(ctx context.Context, t *tx) error {
+		return t.insertCaptured(ctx, w.id, w.n, w.chunk)
+	})
+	w.n += len(w.chunk)
+	w.chunk = w.chunk[:0]
 	return err
 }
 
-func (s *Store) beginCapture(ctx context.Context, what string, c redrive.Capture) (id int64, err error) {
-	header := c
-	header.Jobs = nil
-	b, err := json.Marshal(header)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", what, err)
+// Finish shows the capture, and drops the queue's older ones and whatever is
+// older than a day.
+func (w *captureWriter) Finish(ctx context.Context, c redrive.Capture) error {
+	if err := w.flush(ctx); err != nil {
+		return err
 	}
-	_, err = s.write(ctx, what, 0, func(ctx context.Context, t *tx) error {
-		r, err := t.ExecContext(ctx, `INSERT INTO captures (queue, captured_at, whole, header) VALUES (?, ?, 0, ?)`,
-			c.Queue, nanos(c.CapturedAt), string(b))
-		if err != nil {
+	c.Jobs = nil
+	header, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("save capture: %w", err)
+	}
+	_, err = w.store.write(ctx, "save capture", 0, func(ctx context.Context, t *tx) error {
+		if _, err := t.ExecContext(ctx, `UPDATE captures SET whole = 1, header = ? WHERE id = ?`, string(header), w.id); err != nil {
 			return err
 		}
-		id, err = r.LastInsertId()
+		_, err := t.ExecContext(ctx, `DELETE FROM captures WHERE (queue = ? AND id < ?) OR captured_at < ?`,
+			w.queue, w.id, nanos(w.store.now().Add(-captureLife)))
 		return err
 	})
-	return id, err
+	return err
 }
 
 func (t *tx) insertCaptured(ctx context.Context, capture int64, first int, jobs []job.Job) error {
@@ -73,7 +99,7 @@ func (t *tx) insertCaptured(ctx context.Context, capture int64, first int, jobs 
 		return err
 	}
 	for i, j := range jobs {
-		b, err := json.Marshal(stripped(j))
+		b, err := json.Marshal(j)
 		if err == nil {
 			_, err = insert.ExecContext(ctx, capture, first+i, string(b))
 		}

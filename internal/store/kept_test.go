@@ -20,7 +20,7 @@ import (
 
 func wholeJob(n int, at time.Time) job.Job {
 	attempt := n
-	return job.Job{JobKey: fmt.Sprintf("job-%d", n), Format: "redrivectl/v1", Payload: []byte("secret payload"), AttemptOnCopy: &attempt,
+	return job.Job{JobKey: fmt.Sprintf("job-%d", n), Format: "redrivectl/v1", Payload: []byte("secret payload"), PayloadBytes: 14, AttemptOnCopy: &attempt,
 		Failure: job.Failure{Type: "E", Message: "bad \x1b[31m", At: at}, References: []job.Reference{{Kind: "payload", URI: "s3://x", SHA256: "00"}},
 		Message: broker.Message{Copy: broker.CopyID{Entity: "a/dlq", ID: fmt.Sprint(n)}, MessageID: "m", Body: []byte("secret body \xff\x00"),
 			Attributes: []broker.Attribute{{Name: "n", Type: "Number.int", Value: []byte("1")}, {Name: "b", Type: "Binary", Value: []byte{0, 255}}},
@@ -39,9 +39,7 @@ func TestCaptures(t *testing.T) {
 		c.Jobs = append(c.Jobs, wholeJob(i, f.clock.now()))
 	}
 	for range 2 { // the second replaces the first
-		if err := f.SaveCapture(ctx, c); err != nil {
-			t.Fatal(err)
-		}
+		f.capture(t, c)
 	}
 	got, ok, err := f.LatestCapture(ctx, queue)
 	for i := range c.Jobs {
@@ -60,11 +58,26 @@ func TestCaptures(t *testing.T) {
 	if _, ok, err := f.LatestCapture(ctx, queue); ok || err != nil {
 		t.Error("a capture older than a day is shown:", err)
 	}
-	if err := f.SaveCapture(ctx, redrive.Capture{Queue: "other", CapturedAt: f.clock.now()}); err != nil {
-		t.Fatal(err)
-	}
+	f.capture(t, redrive.Capture{Queue: "other", CapturedAt: f.clock.now()})
 	if n := f.count(t, `SELECT count(*) FROM capture_jobs`); n != 0 {
 		t.Errorf("%d jobs of a capture older than a day are kept", n)
+	}
+}
+
+// capture keeps c, job by job.
+func (f *fixture) capture(t *testing.T, c redrive.Capture) {
+	t.Helper()
+	w, err := f.NewCapture(t.Context(), c.Queue, c.CapturedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range c.Jobs {
+		if err := w.Add(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(t.Context(), c); err != nil {
+		t.Fatal(err)
 	}
 }
 
