@@ -1,0 +1,20 @@
+package redrive
+
+import (
+	"context"
+	"fmt"
+)
+
+// Check says whether Run would begin the plan now, by the rules that Run begins
+// by, and begins nothing. A lease that another run holds is not looked at.
+func (r *Runner) Check(ctx context.Context, prefix string) error {
+	sp, err := r.Plans.LoadPlan(ctx, prefix)
+	if err != nil {
+		return fmt.Errorf("load plan %s: %w", prefix, err)
+	}
+	as, err := r.Plans.Approvals(ctx, sp.ID)
+	if err != nil {
+		return fmt.Errorf("approvals of plan %s: %w", sp.ID, err)
+	}
+	return r.checkBegin(sp, as)
+}
