@@ -116,11 +116,14 @@ func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive
 	return a.print(r)
 }
 
+// whereToFind is the command that lists what a prefix may name.
+var whereToFind = map[string]string{"plan": "redrivectl audit find --action plan", "run": "redrivectl runs list"}
+
 // notFound words what a prefix did not find; it is a refusal to guess.
 func notFound(what, prefix string, err error) error {
 	switch {
 	case errors.Is(err, redrive.ErrNotFound):
-		return fail(exitFailed, "redrivectl "+what+"s list", "no %s begins with %q", what, prefix)
+		return fail(exitFailed, whereToFind[what], "no %s begins with %q", what, prefix)
 	case errors.Is(err, redrive.ErrAmbiguous):
 		return fail(exitFailed, "type more of it", "several %ss begin with %q", what, prefix)
 	default:

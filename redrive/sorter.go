@@ -1,6 +1,7 @@
 package redrive
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -49,7 +50,7 @@ func (s *sorter) sort(c candidate) error {
 	}
 	if id, ok := s.inLive(j); ok {
 		if s.isNamed(j) {
-			return &InPlanError{Job: j.Message.Copy.String(), Plan: id}
+			return &InPlanError{Job: cmp.Or(j.JobKey, j.Message.Copy.String()), Plan: id}
 		}
 		s.leaveOut("in_plan:"+string(id), a)
 		return nil
