@@ -57,7 +57,7 @@ func (s *session) newWork(i int, d broker.Delivery) *work {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.entries[i]; ok {
-		w.intended, w.queued, w.published = e.intended, e.queued, e.published
+		w.intended, w.queued, w.published, w.doubt = e.intended, e.queued, e.published, e.doubt
 		if e.settle {
 			w.action = reconcile.Settle
 		}
@@ -100,9 +100,7 @@ func (s *session) waves(ws []*work) [][]*work {
 func (s *session) setAside(d broker.Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.aside[d.Copy]; !known {
-		s.progress++
-	}
+	s.met[d.Copy] = true
 	d.Message = broker.Message{Copy: d.Copy, MessageID: d.MessageID, OrderKey: d.OrderKey}
 	s.aside[d.Copy] = d
 }
@@ -165,15 +163,25 @@ func (s *session) extend(ctx context.Context, ws []*work) ([]*work, error) {
 	stop := map[*work]ItemEnd{}
 	for i, w := range due {
 		if rs[i].Outcome != broker.Done {
-			stop[w] = ItemEnd{endSkipped, "message_lease_lost"}
-			if w.published {
-				stop[w] = ItemEnd{endUnknown, "ack"}
-			}
+			stop[w] = s.lostDelivery(w)
 			continue
 		}
 		w.delivery.LeaseUntil = s.Now().Add(s.deliveryLease())
 	}
 	return s.drop(ctx, ws, stop)
+}
+
+// lostDelivery: the copy may be delivered again, so the item goes back a few
+// times before it is given up.
+func (s *session) lostDelivery(w *work) ItemEnd {
+	switch {
+	case s.again(w):
+		return ItemEnd{}
+	case w.published:
+		return ItemEnd{endUnknown, "ack"}
+	default:
+		return ItemEnd{endSkipped, "message_lease_lost"}
+	}
 }
 
 // drop ends the stopped works and returns the others. An unknown outcome leaves
@@ -186,7 +194,7 @@ func (s *session) drop(ctx context.Context, ws []*work, stop map[*work]ItemEnd) 
 	var recs []audit.Record
 	for _, w := range ws {
 		if e, ok := stop[w]; ok && e.Result != "" && e.Result != endUnknown {
-			recs = append(recs, s.closeRecord(w, e))
+			recs = append(recs, s.closeRecords(w, e)...)
 		}
 	}
 	if err := s.record(ctx, recs...); err != nil {

@@ -1,6 +1,7 @@
 package redrive
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/redrivectl/redrivectl/audit"
@@ -67,12 +68,20 @@ func (s *session) outcomeRecord(w *work, step string, r broker.Result) audit.Rec
 	return rec
 }
 
-// closeRecord ends an item that did not go through all its steps.
-func (s *session) closeRecord(w *work, e ItemEnd) audit.Record {
+// closeRecords end an item that did not go through all its steps. A publish that
+// may have happened before a crash is recorded first, so that no later plan
+// takes the job for one that was never sent.
+func (s *session) closeRecords(w *work, e ItemEnd) []audit.Record {
 	rec := s.itemRecord(w)
 	rec.Phase, rec.Step, rec.Result, rec.Reason = audit.Outcome, audit.StepClose, e.Result, e.Reason
-	return rec
+	if !w.doubt {
+		return []audit.Record{rec}
+	}
+	return []audit.Record{s.outcomeRecord(w, audit.StepPublish, broker.Result{Err: errCrashed}), rec}
 }
+
+// errCrashed is why the outcome of a publish is not known.
+var errCrashed = errors.New("the process ended between intent and outcome")
 
 // transition words the ledger's move that an intent covers.
 func (s *session) transition(w *work) string {

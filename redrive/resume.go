@@ -127,6 +127,8 @@ func (s *session) rows(ctx context.Context, keys []ledger.Key) []*ledger.Lookup 
 func (t *todo) sort(s *session, i int, publish string, row *ledger.Lookup) {
 	it := &s.plan.Items[i]
 	to, e, end := afterCrash(it, s.run, publish, row)
+	untouched := s.writable() && row != nil && row.Found == ledger.Present && it.asPlanned(*row)
+	e.doubt = it.Action == reconcile.Redrive && publish == "" && !untouched
 	s.entries[i] = e
 	switch to {
 	case toAcknowledge:
@@ -199,7 +201,7 @@ const liftIdempotent = "idempotent"
 func (s *session) closeNow(ctx context.Context, t todo) error {
 	var recs []audit.Record
 	for _, i := range slices.Sorted(maps.Keys(t.close)) {
-		recs = append(recs, s.closeRecord(s.newWork(i, broker.Delivery{}), t.close[i]))
+		recs = append(recs, s.closeRecords(s.newWork(i, broker.Delivery{}), t.close[i])...)
 	}
 	if err := s.mayHold(ctx); err != nil {
 		return err
@@ -232,5 +234,7 @@ func (s *session) closeStopped(ctx context.Context, set []int, why *StoppedError
 	for _, i := range set {
 		t.close[i] = ItemEnd{endSkipped, why.Why}
 	}
-	return s.closeNow(ctx, t)
+	err := s.closeNow(ctx, t)
+	crash.At("resume.2.stopped")
+	return err
 }

@@ -151,6 +151,7 @@ func (s *session) finish(ctx context.Context, err error) (RunState, error) {
 	if endErr := s.Runs.End(ctx, s.lease.current(), state, report, s.endRecord(state, report)); endErr != nil {
 		return RunFailed, errors.Join(err, fmt.Errorf("end run %s: %w", s.run, endErr))
 	}
+	crash.At("run.7.ended")
 	return state, err
 }
 

@@ -72,8 +72,8 @@ func TestOrder(t *testing.T) {
 			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Redriven = 1 }, 1, 0},
 		{"publish not recorded", "log:publish", nil, "log:intent ledger publish log:publish release", audit.ErrNotWritable, redrive.RunFailed, "queued 2",
 			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Redriven = 1 }, 1, 0},
-		{"ack refused", "ack", nil, all, nil, redrive.RunInterrupted, "queued 2",
-			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Redriven = 1 }, 1, 0},
+		{"ack refused", "ack", nil, all + " release ack log:ack", nil, redrive.RunFinished, "queued 2",
+			func(r *redrive.Report) { r.Redriven = 1 }, nil, 1, 0},
 		{"ack's reply lost", "ack", errLost, all, nil, redrive.RunInterrupted, "queued 2",
 			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Unknown = 1 }, 1, 0},
 		{"ack not recorded", "log:ack", nil, all + " release", audit.ErrNotWritable, redrive.RunFailed, "queued 2",
@@ -138,7 +138,7 @@ func TestSettleOrder(t *testing.T) {
 		{"no fault", "", "archive log:intent ack log:ack", nil, 0, false},
 		{"archive", "archive", "archive release", audit.ErrNotWritable, 1, true},
 		{"intent", "log:intent", "archive log:intent release", audit.ErrNotWritable, 1, true},
-		{"ack", "ack", "archive log:intent ack log:ack", nil, 1, true},
+		{"ack", "ack", "archive log:intent ack log:ack release archive ack log:ack", nil, 0, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -372,7 +372,7 @@ func TestNothingNewAfter(t *testing.T) {
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	for at, want := range map[string]string{
-		"log:intent": "log:intent", "ledger": "log:intent ledger",
+		"log:intent": "log:intent", "ledger": "log:intent ledger release",
 		"publish": "log:intent ledger publish log:publish", "log:publish": "log:intent ledger publish log:publish",
 	} {
 		t.Run(at, func(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"github.com/redrivectl/redrivectl/internal/broker"
 )
 
-// maxThrottled is how often one item is sent again after the broker asked to
-// slow down.
-const maxThrottled = 5
+// maxAgain is how often one item goes back for a later batch, because the broker
+// asked to slow down or a delivery's lease was over.
+const maxAgain = 5
 
 // send publishes the works, batch by batch and destination by destination, and
 // answers work for work. It never repeats a publish.
@@ -86,16 +86,16 @@ func messageBytes(m broker.Message) int {
 	return n
 }
 
-// again reports whether a throttled item may be sent once more, and remembers
-// how far it has come.
+// again reports whether an item may go back for a later batch, and remembers how
+// far it has come.
 func (s *session) again(w *work) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[w.index]
-	e.throttled++
-	e.intended, e.queued = true, w.queued
+	e.again++
+	e.intended, e.queued, e.published = w.intended, w.queued, w.published
 	s.entries[w.index] = e
-	return e.throttled <= maxThrottled
+	return e.again <= maxAgain
 }
 
 // inBatches calls f with at most n entries at a time (n 0: all at once) and

@@ -23,7 +23,8 @@ const actionRun = "run"
 type entry struct {
 	intended, queued, published bool
 	settle                      bool // the effect is proven: take the copy off with its archive
-	throttled                   int
+	doubt                       bool // it may have been published, and no record says so
+	again                       int  // how often it went back for a later batch
 }
 
 // session is one start of one run: what begin or resume made, until it ends.
@@ -39,10 +40,10 @@ type session struct {
 	tracker *tracker
 	limiter *limiter
 
-	mu       sync.Mutex
-	aside    map[broker.CopyID]broker.Delivery
-	entries  map[int]entry
-	progress int // deliveries seen for the first time
+	mu      sync.Mutex
+	aside   map[broker.CopyID]broker.Delivery
+	entries map[int]entry
+	met     map[broker.CopyID]bool // every copy that was held aside, ever
 }
 
 func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd) *session {
@@ -59,6 +60,7 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd)
 		limiter: newLimiter(rate, r.Now, r.Sleep),
 		aside:   map[broker.CopyID]broker.Delivery{},
 		entries: map[int]entry{},
+		met:     map[broker.CopyID]bool{},
 	}
 }
 
@@ -81,7 +83,7 @@ func (s *session) rest(ctx context.Context) error {
 	if err := s.loop(ctx, s.all(), s.mayGoOn); err != nil {
 		return err
 	}
-	return s.gone(ctx, s.all(), ItemEnd{endSkipped, "gone"})
+	return s.gone(ctx, s.all(), ItemEnd{endSkipped, s.missing(ctx)})
 }
 
 // loop works on a set of items until all are closed or nothing new comes.
@@ -138,6 +140,16 @@ func (s *session) worker(ctx context.Context, set []int, guard func(context.Cont
 func (s *session) mayReturn(ctx context.Context) bool {
 	d, err := s.Broker.Describe(ctx)
 	return err != nil || !d.Depth.Exact || d.Depth.InFlight > int64(s.asideCount())
+}
+
+// missing is why the queue did not yield an item: it is gone where that is
+// certain, else only not received.
+func (s *session) missing(ctx context.Context) string {
+	d, err := s.Broker.Describe(ctx)
+	if err == nil && d.Depth.Exact && (s.caps.SelectiveReceive || d.Depth.Total() <= int64(s.asideCount())) {
+		return "gone"
+	}
+	return "not_received"
 }
 
 func (s *session) asideCount() int {
@@ -218,7 +230,7 @@ func (s *session) leave(ws []*work) {
 func (s *session) seen() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.progress
+	return len(s.met)
 }
 
 // mayGoOn is asked before every batch: the lease, the clock, the approvals.
@@ -269,8 +281,13 @@ func (s *session) gone(ctx context.Context, set []int, e ItemEnd) error {
 	var recs []audit.Record
 	open := s.tracker.open(set, len(set))
 	defer s.tracker.asked(open)
-	for _, i := range open {
-		recs = append(recs, s.closeRecord(s.newWork(i, broker.Delivery{}), e))
+	ends := make([]ItemEnd, len(open))
+	for n, i := range open {
+		ends[n] = s.blockedOr(i, e)
+		if ends[n].Result == endUnknown && ends[n] != e {
+			continue // its intent stays open
+		}
+		recs = append(recs, s.closeRecords(s.newWork(i, broker.Delivery{}), ends[n])...)
 	}
 	if err := s.lease.check(ctx); err != nil {
 		return err
@@ -279,10 +296,23 @@ func (s *session) gone(ctx context.Context, set []int, e ItemEnd) error {
 		return err
 	}
 	crash.At("run.7.gone")
-	for _, i := range open {
-		s.tracker.end(i, e)
+	for n, i := range open {
+		s.tracker.end(i, ends[n])
 	}
 	return nil
+}
+
+// blockedOr: the copies behind one that was held aside do not come, and are not
+// gone. An open intent among them stays open.
+func (s *session) blockedOr(i int, e ItemEnd) ItemEnd {
+	switch {
+	case !s.ordered || !s.tracker.isBlocked(s.plan.Items[i].OrderKey):
+		return e
+	case e.Result == endUnknown:
+		return ItemEnd{endUnknown, "order_blocked"}
+	default:
+		return ItemEnd{endSkipped, "order_blocked"}
+	}
 }
 
 // record makes records durable under the lease, in one append. Outcomes that

@@ -15,7 +15,7 @@ import (
 	"github.com/redrivectl/redrivectl/reconcile"
 )
 
-// work is one item in the hands of a batch. The four flags say what is already
+// work is one item in the hands of a batch. The flags say what is already
 // durable, so that a resumed item starts at the first step that is missing.
 type work struct {
 	index    int
@@ -28,6 +28,7 @@ type work struct {
 	intended  bool // step 3: the intent is in the log
 	queued    bool // step 4: the row is queued by this run, or needs no move
 	published bool // step 5: the publish is in the log, or nothing is to be published
+	doubt     bool // step 5 may have happened before a crash, without a record
 }
 
 // carry takes the works of one batch through the steps, in the one order that
@@ -41,7 +42,9 @@ type work struct {
 //  5. publish; outcome, durable
 //  6. acknowledge; outcome
 //
-// The lease stands before each: a process suspended past it does nothing more.
+// Before each act outside the store, at its very call, stands the lease: a
+// process that was suspended past it does nothing more. The store itself
+// refuses the records of a lease that is another's.
 func (s *session) carry(ctx context.Context, ws []*work) error {
 	steps := []func(context.Context, []*work) ([]*work, error){
 		s.recheck, s.keep, s.intend, s.change, s.publish, s.acknowledge,
@@ -49,9 +52,6 @@ func (s *session) carry(ctx context.Context, ws []*work) error {
 	for _, step := range steps {
 		if len(ws) == 0 {
 			return nil
-		}
-		if err := s.lease.check(ctx); err != nil {
-			return err
 		}
 		var err error
 		if ws, err = step(ctx, ws); err != nil {
@@ -197,6 +197,9 @@ func (s *session) change(ctx context.Context, ws []*work) ([]*work, error) {
 	if !s.writable() {
 		return ws, nil
 	}
+	if err := s.lease.check(ctx); err != nil {
+		return nil, err
+	}
 	var cs []ledger.Change
 	var moved []*work
 	for _, w := range ws {
@@ -264,6 +267,9 @@ func (s *session) publish(ctx context.Context, ws []*work) ([]*work, error) {
 		}
 		return s.drop(ctx, ws, stop)
 	}
+	if err := s.lease.check(ctx); err != nil {
+		return nil, err
+	}
 	rs := s.send(ctx, send)
 	crash.At("run.5.published")
 	recs := make([]audit.Record, len(send))
@@ -301,6 +307,9 @@ func (s *session) unsent(w *work, r broker.Result) ItemEnd {
 // or which are settled.
 func (s *session) acknowledge(ctx context.Context, ws []*work) ([]*work, error) {
 	crash.At("run.5.recorded")
+	if err := s.lease.check(ctx); err != nil {
+		return nil, err
+	}
 	ds := make([]broker.Delivery, len(ws))
 	for i, w := range ws {
 		ds[i] = w.delivery
@@ -314,15 +323,18 @@ func (s *session) acknowledge(ctx context.Context, ws []*work) ([]*work, error) 
 	if err := s.record(ctx, recs...); err != nil {
 		return nil, err
 	}
-	for i, w := range ws {
-		e := endOf(w.action)
-		if rs[i].Outcome != broker.Done {
-			e = ItemEnd{endUnknown, "ack"}
-		}
-		s.tracker.end(w.index, e)
-	}
 	crash.At("run.6.recorded")
-	return ws, nil
+	for i, w := range ws {
+		switch {
+		case rs[i].Outcome == broker.Done:
+			s.tracker.end(w.index, endOf(w.action))
+		case rs[i].Outcome == broker.Refused && s.again(w):
+			s.giveBack(ctx, w) // another delivery of this copy may be acknowledged
+		default:
+			s.tracker.end(w.index, ItemEnd{endUnknown, "ack"})
+		}
+	}
+	return nil, nil
 }
 
 // mayStart refuses what is new once the plan has expired.

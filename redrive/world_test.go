@@ -173,6 +173,10 @@ func (w *world) state(key string) string {
 // policyOf classifies by nothing but the world's one class.
 type policyOf struct{ w *world }
 
+func (policyOf) Of(c classify.Class, rule string) classify.Result {
+	return classify.Result{Class: c, Rule: rule, Disposition: classify.Discard, Effect: classify.EffectNone}
+}
+
 func (p policyOf) Classify(job.Job, time.Time) classify.Result {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
