@@ -102,7 +102,7 @@ func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive
 	if err != nil {
 		return withHint(notFound("plan", plan, err), "redrivectl plan show "+plan)
 	}
-	v.Person, v.Mode, v.Solo = who.Actor.Name, string(config.Recorded), text(a.cfg.Approval.Solo)
+	v.Person, v.Mode, v.Solo = who.Actor.Name, string(config.Recorded), a.solo()
 	if s, err := ap.Standing(ctx, v.Plan); err == nil {
 		v.State, v.Given = string(s.Plan.State), s.Given
 	}
@@ -110,10 +110,22 @@ func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive
 		{"plan", v.Plan}, {"decision", v.Decision}, {"person", fmt.Sprintf("%s (%s, not verified)", v.Person, who.Actor.Known)},
 		{"approvals", fmt.Sprintf("%d of %d", v.Given, v.Needed)}, {"approved", strconv.FormatBool(v.Approved)}, {"state", v.State},
 	}}
+	r.Rows = append(r.Rows, soloRows(v.Solo)...)
 	if v.Approved {
 		r.After = []string{"", "next: redrivectl run " + v.Plan[:12]}
 	}
 	return a.print(r)
+}
+
+// solo is why a team of one approves for itself; nil: it does not. Every output
+// about plans and runs says it.
+func (a *app) solo() *string { return text(a.cfg.Approval.Solo) }
+
+func soloRows(why *string) [][]string {
+	if why == nil {
+		return nil
+	}
+	return [][]string{{"solo", *why}}
 }
 
 // whereToFind is the command that lists what a prefix may name.

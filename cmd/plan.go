@@ -324,7 +324,7 @@ func (o *planOptions) print(d redrive.Draft) error {
 		state = redrive.PlanApproved
 	}
 	v := newPlanView(d.ID, d.Plan, state, 0)
-	v.DryRun = o.dryRun
+	v.DryRun, v.Solo = o.dryRun, o.app.solo()
 	v.Held = []jobView{}
 	for _, x := range d.Held {
 		v.Held = append(v.Held, newJobView(x))
@@ -333,6 +333,8 @@ func (o *planOptions) print(d redrive.Draft) error {
 	switch {
 	case o.dryRun:
 		r.After = append(r.After, "", "dry run: nothing was kept")
+	case v.Needed > 0 && v.Solo != nil:
+		r.After = append(r.After, "", fmt.Sprintf("next: redrivectl approve %s --items %d --reason WHY", d.ID[:12], v.ItemCount))
 	case v.Needed > 0:
 		r.After = append(r.After, "", fmt.Sprintf("next, as another person: redrivectl approve %s --items %d --reason WHY", d.ID[:12], v.ItemCount))
 	default:

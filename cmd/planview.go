@@ -41,7 +41,7 @@ type planView struct {
 	Held       []jobView      `json:"held"`
 	Items      []redrive.Item `json:"items,omitempty"`
 	ActiveRun  *string        `json:"run"`
-	SoloReason *string        `json:"solo,omitempty"`
+	Solo       *string        `json:"solo,omitempty"` // why a team of one approves for itself
 }
 
 func newPlanView(id redrive.PlanID, p redrive.Plan, state redrive.PlanState, given int) planView {
@@ -82,6 +82,7 @@ func (v planView) result(p redrive.Plan, items bool) result {
 			{"expires", v.ExpiresAt.UTC().Format(time.RFC3339)}, {"left out", counts(v.LeftOut)}, {"held", heldText(v.Held)},
 		},
 	}
+	r.Rows = append(r.Rows, soloRows(v.Solo)...)
 	for _, h := range v.Held {
 		r.Elements = append(r.Elements, h)
 	}
@@ -170,7 +171,7 @@ func (a *app) showPlan(ctx context.Context, prefix string, items bool) error {
 		return notFound("plan", prefix, err)
 	}
 	v := newPlanView(s.Plan.ID, s.Plan.Plan, s.Plan.State, s.Given)
-	v.Approved, v.ActiveRun, v.SoloReason = s.Approved, text(string(s.Plan.Run)), text(a.cfg.Approval.Solo)
+	v.Approved, v.ActiveRun, v.Solo = s.Approved, text(string(s.Plan.Run)), a.solo()
 	v.Items = s.Plan.Plan.Items
 	return a.print(v.result(s.Plan.Plan, items))
 }

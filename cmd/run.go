@@ -46,6 +46,7 @@ type runView struct {
 	Gate      gateView       `json:"gate"`
 	Rate      float64        `json:"rate_per_second"`
 	Duration  float64        `json:"duration_seconds"`
+	Solo      *string        `json:"solo,omitempty"`
 }
 
 // gateView says that this version runs without a gate.
@@ -168,7 +169,7 @@ func (a *app) dryRun(ctx context.Context, prefix string) error {
 		return withHint(err, "redrivectl plan show "+string(sp.ID[:12]))
 	}
 	v := newPlanView(sp.ID, p, sp.State, p.Tier.Needed())
-	v.DryRun, v.Approved = true, true
+	v.DryRun, v.Approved, v.Solo = true, true, a.solo()
 	out := v.result(p, false)
 	out.After = []string{"", "dry run: the plan may run; nothing was done"}
 	return a.print(out)
@@ -204,6 +205,7 @@ func (a *app) reportRun(e redrive.Ended, p redrive.Plan, err error) error {
 		return withHint(err, beginHint(err, p))
 	}
 	v := newRunView(e, p.Queue)
+	v.Solo = a.solo()
 	if perr := a.print(v.result()); perr != nil {
 		return errors.Join(err, perr)
 	}
@@ -241,6 +243,7 @@ func (v runView) result() result {
 	}
 	rows = append(rows, []string{"rate", strconv.FormatFloat(v.Rate, 'g', 6, 64) + "/s"},
 		[]string{"took", term.Duration(time.Duration(v.Duration * float64(time.Second)))})
+	rows = append(rows, soloRows(v.Solo)...)
 	r := result{Object: v, Headers: []string{"what", "value"}, Rows: rows}
 	if v.State == string(redrive.RunInterrupted) {
 		r.After = []string{"", "next: redrivectl resume " + v.Run}

@@ -123,7 +123,7 @@ func (a *app) showRun(ctx context.Context, prefix string) error {
 	}
 	v := newRunRecordView(r, a.now())
 	n := len(open)
-	v.OpenIntents = &n
+	v.OpenIntents, v.Solo = &n, a.solo()
 	out := v.result()
 	out.Object = v
 	out.Rows = append(out.Rows, []string{"holder", v.Holder}, []string{"lives", strconv.FormatBool(v.Lives)},

@@ -242,12 +242,12 @@ var errUnnamedStore = errors.New("CI is set, and the audit log would lie on the 
 // storeFile is the store's path. An embedded one that nobody named is refused
 // on a build runner, whose disk would take the audit log with it.
 func (a *app) storeFile() (string, error) {
-	if a.storePath != "" {
-		return a.storePath, nil
-	}
 	cfg, err := a.config()
 	if err != nil {
 		return "", err
+	}
+	if a.storePath != "" {
+		return a.storePath, nil
 	}
 	if !cfg.Store.Named && a.getenv("CI") != "" {
 		return "", fail(exitRefused, "name a store that outlives the runner: --store FILE or store.path", "%w", errUnnamedStore)
