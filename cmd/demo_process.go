@@ -23,6 +23,7 @@ const (
 // demoProcess is a provider or a worker. It ends when its standard input does,
 // so it cannot outlive the demo, whatever ends that.
 type demoProcess struct {
+	name  string
 	cmd   *exec.Cmd
 	stdin io.Closer
 	lines chan string   // its standard output; lines that nobody waits for may be dropped
@@ -50,13 +51,13 @@ func (w *demoWorld) start(args ...string) (*demoProcess, error) {
 	if err := c.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	p := &demoProcess{cmd: c, stdin: stdin, lines: make(chan string, 256), done: make(chan struct{})}
-	go p.follow(name, stdout)
+	p := &demoProcess{name: name, cmd: c, stdin: stdin, lines: make(chan string, 256), done: make(chan struct{})}
+	go p.follow(stdout)
 	w.app.onClose(p.kill)
 	return p, nil
 }
 
-func (p *demoProcess) follow(name string, stdout io.Reader) {
+func (p *demoProcess) follow(stdout io.Reader) {
 	s := bufio.NewScanner(stdout)
 	for s.Scan() {
 		select {
@@ -65,7 +66,7 @@ func (p *demoProcess) follow(name string, stdout io.Reader) {
 		}
 	}
 	if err := errors.Join(s.Err(), p.cmd.Wait()); err != nil {
-		p.err = fmt.Errorf("%s: %w", name, err)
+		p.err = fmt.Errorf("%s: %w", p.name, err)
 	}
 	close(p.done)
 }
@@ -79,14 +80,14 @@ func (p *demoProcess) stop() error {
 	case <-p.done:
 		return p.err
 	case <-t.C:
-		return errors.Join(errors.New("a process of the demo did not end when asked to"), p.kill())
+		return errors.Join(fmt.Errorf("%s did not end when asked to", p.name), p.kill())
 	}
 }
 
 // kill ends the process at once, as a crash would, and waits until it is gone.
 func (p *demoProcess) kill() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill a process of the demo: %w", err)
+		return fmt.Errorf("kill %s: %w", p.name, err)
 	}
 	<-p.done
 	return nil
@@ -99,7 +100,7 @@ func (p *demoProcess) ended() error {
 		if p.err != nil {
 			return p.err
 		}
-		return errors.New("a process of the demo ended by itself")
+		return fmt.Errorf("%s ended by itself", p.name)
 	default:
 		return nil
 	}
@@ -119,9 +120,9 @@ func (p *demoProcess) await(ctx context.Context, n int, prefix string) (first st
 				first = line
 			}
 		case <-p.done:
-			return first, p.ended()
+			return first, errors.Join(interrupted(ctx), p.ended())
 		case <-t.C:
-			return first, fmt.Errorf("wait for a process of the demo to say %q: nothing for %s", prefix, demoPatience)
+			return first, fmt.Errorf("wait for %s to say %q: nothing for %s", p.name, prefix, demoPatience)
 		case <-ctx.Done():
 			return first, ctx.Err()
 		}
@@ -142,14 +143,16 @@ func (w *demoWorld) environment(actor string) []string {
 	return env
 }
 
-// untilEOF ends the context when in does.
-func untilEOF(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
+// untilEOF runs do until in ends, which is its regular end; anything else that
+// ends the context is an interruption.
+func untilEOF(ctx context.Context, in io.Reader, do func(context.Context) error) error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
 	go func() {
 		_, _ = io.Copy(io.Discard, in) // an error is an end as well
 		cancel()
 	}()
-	return ctx, cancel
+	return errors.Join(do(inner), ctx.Err())
 }
 
 // awaitStill polls until look is done. It gives up when mark, which look
@@ -169,7 +172,7 @@ func awaitStill(ctx context.Context, what string, ps []*demoProcess, look func()
 		}
 		for _, p := range ps {
 			if err := p.ended(); err != nil {
-				return fmt.Errorf("wait for %s: %w", what, err)
+				return errors.Join(interrupted(ctx), fmt.Errorf("wait for %s: %w", what, err))
 			}
 		}
 		if err := sleep(ctx, demoPoll); err != nil {
@@ -177,3 +180,7 @@ func awaitStill(ctx context.Context, what string, ps []*demoProcess, look func()
 		}
 	}
 }
+
+// interrupted waits a moment for an interrupt that a terminal has sent to all
+// processes alike, and that another one was quicker to act on.
+func interrupted(ctx context.Context) error { return sleep(ctx, demoPatience/200) }

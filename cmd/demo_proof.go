@@ -66,9 +66,9 @@ func (e demoEvidence) prove() demoSummary {
 		switch {
 		case c.in(dead):
 			s.Held++
-		case early[c.jobKey] > 0:
+		case c.jobKey != "" && early[c.jobKey] > 0:
 			s.Settled++
-		case all[c.jobKey] > 0:
+		case c.jobKey != "" && all[c.jobKey] > 0:
 			s.Redriven++
 		case c.in(waiting):
 			s.Waiting++

@@ -20,17 +20,7 @@ type demoProviderOptions struct {
 	app    *app
 	dir    string
 	faults string
-	untilEnd
-}
-
-// untilEnd is the flag of processes that end with the demo that started them.
-type untilEnd struct{ eof bool }
-
-func (u *untilEnd) context(ctx context.Context, a *app) (context.Context, context.CancelFunc) {
-	if !u.eof {
-		return context.WithCancel(ctx)
-	}
-	return untilEOF(ctx, a.stdin)
+	eof    bool // end with standard input
 }
 
 func newDemoProviderCmd(a *app) *cobra.Command {
@@ -42,9 +32,10 @@ with the log it has kept, until it is interrupted. It accepts what it is sent at
 POST /messages and shows it at GET /messages.`,
 		Example: "  redrivectl demo provider --dir /tmp/world", Args: exactArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, cancel := o.context(c.Context(), a)
-			defer cancel()
-			return o.run(ctx)
+			if o.eof {
+				return untilEOF(c.Context(), a.stdin, o.run)
+			}
+			return o.run(c.Context())
 		},
 	}
 	f := c.Flags()

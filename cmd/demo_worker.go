@@ -41,9 +41,7 @@ func newDemoWorkerCmd(a *app) *cobra.Command {
 			if o.workers < 1 || o.batch < 1 || o.lease <= demoClaimLife {
 				return usagef("--workers and --batch must be above zero, and --lease above %s", demoClaimLife)
 			}
-			ctx, cancel := untilEOF(c.Context(), a.stdin)
-			defer cancel()
-			return o.run(ctx)
+			return untilEOF(c.Context(), a.stdin, o.run)
 		},
 	}
 	f := c.Flags()

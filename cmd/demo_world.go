@@ -64,6 +64,8 @@ providers:
       not_found: 'size(body.items) == 0'
       delay: 1s
       look_back: 30d
+    # How many look-ups it can bear.
+    requests: 1000/s
     proves: [accepted, not_accepted]
 policies: {default: {file: policy.yaml}}
 reconcile: {clock_margin: 1s, second_look_after: 1s}

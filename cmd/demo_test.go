@@ -1,0 +1,248 @@
+package cmd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// demoCommand runs the real entry point in a process of its own, with a home of
+// its own.
+func demoCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	home := t.TempDir()
+	c := exec.CommandContext(t.Context(), "redrivectl", args...)
+	c.Dir = home
+	c.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool {
+		return strings.HasPrefix(s, "REDRIVECTL_") || strings.HasPrefix(s, "XDG_") || strings.HasPrefix(s, "HOME=")
+	}), "HOME="+home)
+	return c
+}
+
+// demoOutput is a finished command's two streams and exit code.
+func demoOutput(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	c := demoCommand(t, args...)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), c.ProcessState.ExitCode()
+}
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "world")
+	stdout, stderr, code := demoOutput(t, "demo", "--dir", dir, "--jobs", "40", "--seed", "3", "-o", "json")
+	if code != exitDone {
+		t.Fatalf("exit code %d:\n%s\n%s", code, stdout, stderr)
+	}
+	var s demoSummary
+	d := json.NewDecoder(strings.NewReader(stdout))
+	if err := d.Decode(&s); err != nil {
+		t.Fatalf("%v in\n%s", err, stdout)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		t.Errorf("standard output holds more than the summary:\n%s", stdout)
+	}
+	if s.Jobs != 40 || len(s.problems()) > 0 || s.Redriven == 0 || s.Settled == 0 || s.AuditRecords == 0 || s.Dir != dir || s.Seed != "3" {
+		t.Errorf("summary %+v", s)
+	}
+	checkDemoHeld(t, s)
+	for _, line := range []string{
+		"$ REDRIVECTL_ACTOR=requester redrivectl list digests", "$ REDRIVECTL_ACTOR=approver redrivectl approve",
+		"$ REDRIVECTL_ACTOR=requester redrivectl run", "--fixed \"credential rotated\"",
+	} {
+		if !strings.Contains(stderr, line) {
+			t.Errorf("the demo does not show %q", line)
+		}
+	}
+	checkDemoFolder(t, dir, s)
+}
+
+// checkDemoHeld: what is safe to send was sent, and what is left says what it
+// needs.
+func checkDemoHeld(t *testing.T, s demoSummary) {
+	t.Helper()
+	if len(s.HeldJobs) != s.Held {
+		t.Errorf("%d held jobs are listed, %d counted", len(s.HeldJobs), s.Held)
+	}
+	classes := map[string]bool{}
+	for _, h := range s.HeldJobs {
+		classes[h.Class] = true
+		if h.Needs == "" || h.MessageID == "" {
+			t.Errorf("held job %+v does not say what it needs", h)
+		}
+	}
+	for class, want := range map[string]bool{
+		"invalid_destination": true, "rejected_payload": true, "schema_mismatch": true, "malformed": true, "not_supported": true,
+		"stale": true, "expired": true, "unknown": true,
+		"throttled": false, "unavailable": false, "server_error": false, "timeout": false, "auth": false,
+	} {
+		if classes[class] != want {
+			t.Errorf("held jobs of class %s: %v, want %v", class, classes[class], want)
+		}
+	}
+}
+
+// checkDemoFolder tries commands by hand in the folder that was left.
+func checkDemoFolder(t *testing.T, dir string, s demoSummary) {
+	t.Helper()
+	stdout, stderr, code := demoOutput(t, "list", demoQueue, "--config", filepath.Join(dir, "redrivectl.yaml"), "-o", "json")
+	var v struct {
+		Total    int  `json:"total"`
+		Complete bool `json:"complete"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitDone || v.Total != s.Held || !v.Complete {
+		t.Errorf("list exits %d (%v):\n%s\n%s", code, err, stdout, stderr)
+	}
+	if _, stderr, code := demoOutput(t, "demo", "--dir", dir); code != exitRefused || !strings.Contains(stderr, "not empty") {
+		t.Errorf("a second demo in the same folder exits %d: %s", code, stderr)
+	}
+	base, stop := startDemoProvider(t, dir)
+	resp, err := http.Get(base + "/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // Read to its end.
+	var log struct{ Entries []struct{ Accepted bool } }
+	if err := json.NewDecoder(resp.Body).Decode(&log); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, e := range log.Entries {
+		if e.Accepted {
+			n++
+		}
+	}
+	if n < s.Redriven+s.Settled {
+		t.Errorf("the provider remembers %d sends of at least %d", n, s.Redriven+s.Settled)
+	}
+	stop()
+	if !refused(base) {
+		t.Errorf("something still listens at %s", base)
+	}
+}
+
+func startDemoProvider(t *testing.T, dir string) (base string, stop func()) {
+	t.Helper()
+	c := demoCommand(t, "demo", "provider", "--dir", dir, "--until-eof")
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(strings.TrimPrefix(line, demoListening)), func() {
+		if err := errors.Join(stdin.Close(), c.Wait()); err != nil {
+			t.Errorf("provider: %v", err)
+		}
+	}
+}
+
+func refused(base string) bool {
+	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err == nil {
+		_ = c.Close()
+	}
+	return err != nil
+}
+
+// An interrupt ends the demo and every process that it has started.
+func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("no process can be interrupted by another there")
+	}
+	dir := filepath.Join(t.TempDir(), "world")
+	c := demoCommand(t, "demo", "--dir", dir)
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "Then it misbehaves") {
+			if err := c.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = c.Wait() // the exit code says how it ended
+	if got := c.ProcessState.ExitCode(); got != exitInterrupted {
+		t.Errorf("exit code %d, want %d", got, exitInterrupted)
+	}
+	config, err := os.ReadFile(filepath.Join(dir, "redrivectl.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var port int
+	_, after, _ := strings.Cut(string(config), "base_url: http://127.0.0.1:")
+	if _, err := fmt.Sscanf(after, "%d", &port); err != nil {
+		t.Fatal(err)
+	}
+	if !refused(fmt.Sprintf("http://127.0.0.1:%d", port)) {
+		t.Error("the provider outlives the demo")
+	}
+}
+
+func TestDemoUsage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"demo", "bogus"}, exitUsage},
+		{[]string{"demo", "--jobs", "3"}, exitUsage},
+		{[]string{"demo", "--config", "x.yaml"}, exitUsage},
+		{[]string{"demo", "provider", "extra"}, exitUsage},
+		{[]string{"demo", "worker", "--lease", "1s"}, exitUsage},
+		{[]string{"demo", "provider", "--dir", "nowhere"}, exitFailed},
+	} {
+		if _, stderr, code := demoOutput(t, c.args...); code != c.want || stderr == "" {
+			t.Errorf("%v exits %d, want %d: %s", c.args, code, c.want, stderr)
+		}
+	}
+}
+
+// What the demo starts ends with it, also when nobody can ask it to.
+func TestDemoProcessesEndWithTheirStandardInput(t *testing.T) {
+	t.Parallel()
+	until := func(ctx context.Context) error { <-ctx.Done(); return nil }
+	if err := untilEOF(t.Context(), strings.NewReader("anything"), until); err != nil {
+		t.Errorf("the end of the input is taken for %v", err)
+	}
+	in, _ := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := untilEOF(ctx, in, until); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interruption is taken for %v", err)
+	}
+}
