@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redrivectl/redrivectl/internal/faultfs"
 )
@@ -24,3 +25,16 @@ var storeVFS = sync.OnceValue(func() string {
 	fs.FailFrom(faultfs.Changes, n, faults[kind])
 	return fs.Name()
 })
+
+// clock is the process's clock. In this build REDRIVECTL_CLOCK=10m puts it ahead
+// of the machine's, so that a test need not wait until a lease has ended.
+func clock() func() time.Time {
+	ahead, err := time.ParseDuration(os.Getenv("REDRIVECTL_CLOCK"))
+	if err != nil {
+		return time.Now
+	}
+	return func() time.Time { return time.Now().Add(ahead) }
+}
+
+// ledgerClock is the clock of ledger rows, the same as the process's.
+func ledgerClock() func() time.Time { return clock() }

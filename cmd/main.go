@@ -47,7 +47,7 @@ func Main() int {
 	crash.Arm(os.Getenv("REDRIVECTL_CRASH_AT"))
 	return Run(ctx, Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv, Now: time.Now,
+		Getenv: os.Getenv, Now: clock(),
 	})
 }
 

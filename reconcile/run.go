@@ -7,6 +7,7 @@ import (
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/crash"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 )
@@ -278,6 +279,7 @@ func (w *work) closeOpen(ctx context.Context) error {
 		return nil
 	}
 	_, err = w.Log.Append(ctx, outcomes...)
+	crash.At("reconcile.open.closed")
 	return err
 }
 
