@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/spf13/cobra"
 )
 
@@ -166,7 +168,8 @@ func (a *app) printRecords(ctx context.Context, q audit.Query) error {
 	headers, row := a.recordTable()
 	out := newStream(a, "records", headers)
 	err = st.FindAudit(ctx, q, func(e audit.Entry) error {
-		return out.add(recordView{e.Record, e.Hash}, row(e.Record))
+		rec := masked(e.Record)
+		return out.add(recordView{rec, e.Hash}, row(rec))
 	})
 	if err != nil {
 		return err
@@ -176,6 +179,19 @@ func (a *app) printRecords(ctx context.Context, q audit.Query) error {
 		return err
 	}
 	return out.finish(map[string]any{"head": head})
+}
+
+// masked hides secrets that a person typed or an error told. Only the export has
+// the record as it is hashed.
+func masked(r audit.Record) audit.Record {
+	r.Reason = term.Mask(r.Reason)
+	if r.Details != nil {
+		r.Details = maps.Clone(r.Details)
+		for k, v := range r.Details {
+			r.Details[k] = term.Mask(v)
+		}
+	}
+	return r
 }
 
 // recordView is a record with its own hash beside its fields.
@@ -271,6 +287,10 @@ func newAuditExportCmd(a *app) *cobra.Command {
 		Use: "export", Short: "Write the whole log as JSON lines that verify offline", Args: exactArgs(),
 		Example: "  redrivectl audit export > audit.jsonl\n  redrivectl audit verify --export audit.jsonl",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if a.terminal().IsTTY {
+				return fail(exitRefused, "redrivectl audit export > audit.jsonl",
+					"an export holds texts as they were hashed, control characters included, and this is a terminal")
+			}
 			st, err := a.auditStore(c.Context())
 			if err != nil {
 				return err

@@ -59,9 +59,9 @@ type reasonView struct {
 	Message *string `json:"message"`
 }
 
-// newJobView is the one place where a job becomes the shape that is printed, so
+// jobView is the one place where a job becomes the shape that is printed, so
 // that secrets in free text are masked in every form.
-func newJobView(x reconcile.Assessed) jobView {
+func (a *app) jobView(x reconcile.Assessed) jobView {
 	j := x.Job
 	v := jobView{
 		JobKey: text(j.JobKey), MessageID: j.Message.MessageID, CopyID: j.Message.Copy.String(),
@@ -82,7 +82,7 @@ func newJobView(x reconcile.Assessed) jobView {
 		Action: string(x.Decision.Action), Why: x.Decision.Why, Needs: text(term.Mask(x.Decision.Needs)),
 	}
 	if x.Row != nil {
-		v.fromLedger(*x.Row)
+		v.fromLedger(*x.Row, a.cfg.Queues[j.Queue].Ledger)
 	}
 	if x.Decision.Action == reconcile.Discard && v.Needs == nil {
 		v.Needs = text(redrive.NeedsDiscard)
@@ -96,26 +96,17 @@ func newJobView(x reconcile.Assessed) jobView {
 	return v
 }
 
-func (v *jobView) fromLedger(l ledger.Lookup) {
+func (v *jobView) fromLedger(l ledger.Lookup, name string) {
 	if l.Found != ledger.Present {
 		v.LedgerState = text(string(l.Found))
 		return
 	}
 	row := l.Row
-	v.LedgerRow = text(rowName(row.Key))
+	v.LedgerRow = text(reconcile.LedgerRowName(name, row.Key))
 	v.LedgerState = text(string(row.State))
 	v.RequestID = text(row.RequestID)
 	attempt := row.Attempt
 	v.Attempt = &attempt
-}
-
-// rowName is the ledger row's ID as it is shown: consumer and job key where the
-// ledger is scoped, else the job key.
-func rowName(k ledger.Key) string {
-	if k.Consumer == "" {
-		return k.JobKey
-	}
-	return k.Consumer + ":" + k.JobKey
 }
 
 // text is null for what is not known.

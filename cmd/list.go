@@ -156,7 +156,7 @@ func newListing(o *listOptions, src *source) *listing {
 }
 
 func (l *listing) add(x reconcile.Assessed) error {
-	v := newJobView(x)
+	v := l.o.app.jobView(x)
 	t := l.classes[v.Class]
 	if t == nil {
 		t = &classTally{groups: map[groupView]int{}}

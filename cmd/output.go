@@ -36,8 +36,8 @@ type result struct {
 	Before, After []string
 }
 
-// print writes r in the form that was asked for. Texts are cleaned and masked
-// here, in the one place that all of them pass.
+// print writes r in the form that was asked for. Texts are cleaned here, in the
+// one place that all of them pass; free text was masked when its view was made.
 func (a *app) print(r result) error {
 	a.live.Finish()
 	w := bufio.NewWriter(a.stdout)

@@ -327,7 +327,7 @@ func (o *planOptions) print(d redrive.Draft) error {
 	v.DryRun, v.Solo = o.dryRun, o.app.solo()
 	v.Held = []jobView{}
 	for _, x := range d.Held {
-		v.Held = append(v.Held, newJobView(x))
+		v.Held = append(v.Held, o.app.jobView(x))
 	}
 	r := v.result(d.Plan, false)
 	switch {

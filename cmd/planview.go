@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/redrivectl/redrivectl/redrive"
 	"github.com/spf13/cobra"
@@ -16,42 +17,42 @@ import (
 
 // planView is the plan shape of docs/json-output.md.
 type planView struct {
-	Plan       string         `json:"plan"`
-	Queue      string         `json:"queue"`
-	State      string         `json:"state"`
-	DryRun     bool           `json:"dry_run"`
-	Requester  string         `json:"requester"`
-	Verified   bool           `json:"person_verified"`
-	Reason     string         `json:"reason"`
-	Query      string         `json:"query"`
-	ItemCount  int            `json:"item_count"`
-	Actions    map[string]int `json:"actions"`
-	Classes    map[string]int `json:"classes"`
-	Tier       string         `json:"tier"`
-	TierWhy    []string       `json:"tier_why"`
-	Needed     int            `json:"approvals_needed"`
-	Given      int            `json:"approvals_given"`
-	Approved   bool           `json:"approved"`
-	CreatedAt  time.Time      `json:"created_at"`
-	ExpiresAt  time.Time      `json:"expires_at"`
-	Rate       float64        `json:"rate_per_second"`
-	Max        int            `json:"max"`
-	Lifts      redrive.Lifts  `json:"lifts"`
-	LeftOut    map[string]int `json:"left_out"`
-	Held       []jobView      `json:"held"`
-	Items      []redrive.Item `json:"items,omitempty"`
-	ActiveRun  *string        `json:"run"`
-	Solo       *string        `json:"solo,omitempty"` // why a team of one approves for itself
+	Plan      string         `json:"plan"`
+	Queue     string         `json:"queue"`
+	State     string         `json:"state"`
+	DryRun    bool           `json:"dry_run"`
+	Requester string         `json:"requester"`
+	Verified  bool           `json:"person_verified"`
+	Reason    string         `json:"reason"`
+	Query     string         `json:"query"`
+	ItemCount int            `json:"item_count"`
+	Actions   map[string]int `json:"actions"`
+	Classes   map[string]int `json:"classes"`
+	Tier      string         `json:"tier"`
+	TierWhy   []string       `json:"tier_why"`
+	Needed    int            `json:"approvals_needed"`
+	Given     int            `json:"approvals_given"`
+	Approved  bool           `json:"approved"`
+	CreatedAt time.Time      `json:"created_at"`
+	ExpiresAt time.Time      `json:"expires_at"`
+	Rate      float64        `json:"rate_per_second"`
+	Max       int            `json:"max"`
+	Lifts     redrive.Lifts  `json:"lifts"`
+	LeftOut   map[string]int `json:"left_out"`
+	Held      []jobView      `json:"held"`
+	Items     []redrive.Item `json:"items,omitempty"`
+	ActiveRun *string        `json:"run"`
+	Solo      *string        `json:"solo,omitempty"` // why a team of one approves for itself
 }
 
 func newPlanView(id redrive.PlanID, p redrive.Plan, state redrive.PlanState, given int) planView {
 	v := planView{
 		Plan: string(id), Queue: p.Queue, State: string(state), Requester: p.Requester,
-		Reason: p.Reason, Query: p.Query, ItemCount: len(p.Items),
+		Reason: term.Mask(p.Reason), Query: term.Mask(p.Query), ItemCount: len(p.Items),
 		Actions: map[string]int{"redrive": 0, "settle": 0, "discard": 0}, Classes: map[string]int{},
 		Tier: string(p.Tier), TierWhy: p.TierWhy, Needed: p.Tier.Needed(), Given: given,
 		Approved:  state == redrive.PlanApproved || state == redrive.PlanRunning || state == redrive.PlanFinished,
-		CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt, Max: p.Max, Lifts: p.Lifts, LeftOut: p.LeftOut, Held: []jobView{},
+		CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt, Max: p.Max, Lifts: maskedLifts(p.Lifts), LeftOut: p.LeftOut, Held: []jobView{},
 	}
 	if r, err := redrive.ParseRate(p.RatePerSecond); err == nil {
 		v.Rate = float64(r)
@@ -67,6 +68,12 @@ func newPlanView(id redrive.PlanID, p redrive.Plan, state redrive.PlanState, giv
 		})
 	}
 	return v
+}
+
+// maskedLifts hides secrets in what a person stated.
+func maskedLifts(l redrive.Lifts) redrive.Lifts {
+	l.Fixed, l.AcceptProvision, l.AcceptDuplicates = term.Mask(l.Fixed), term.Mask(l.AcceptProvision), term.Mask(l.AcceptDuplicates)
+	return l
 }
 
 // result prints the plan as lines of "what, value"; with items, those too.

@@ -120,7 +120,7 @@ func (a *app) explain(ctx context.Context, arg, queue string) error {
 	x := found.assessed
 	e := found.policy.Explain(x.Job, a.now())
 	v := explainView{
-		Job: newJobView(x), Policy: found.policy.Name(), Message: e.Message, DecisionRow: x.Decision.Row, Rules: []trialView{},
+		Job: a.jobView(x), Policy: found.policy.Name(), Message: e.Message, DecisionRow: x.Decision.Row, Rules: []trialView{},
 	}
 	r := result{Headers: []string{"rule", "class", "matched", "when"}}
 	for _, t := range e.Trials {

@@ -31,7 +31,9 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"edit":     scriptEdit,
 		"seed":     scriptSeed,
 		"copies":   scriptCopies,
+		"gather":   scriptGather,
 		"await":    scriptAwait,
+		"hostile":  scriptHostile,
 		"provider": scriptProviderCmd,
 	}
 }
@@ -184,7 +186,7 @@ func scriptTamper(ts *testscript.TestScript, neg bool, args []string) {
 	defer db.Close() //nolint:errcheck // The statement's own error is checked.
 	res, err := db.Exec(args[1])
 	ts.Check(err)
-	if n, err := res.RowsAffected(); err == nil && n == 0 && !strings.HasPrefix(args[1], "DROP") {
+	if n, err := res.RowsAffected(); err == nil && n == 0 && !strings.HasPrefix(args[1], "DROP") && !strings.HasPrefix(args[1], "CREATE") {
 		ts.Fatalf("%s changed nothing", args[1])
 	}
 }

@@ -334,3 +334,19 @@ func scriptMessages(ts *testscript.TestScript, database, queue string) []broker.
 	ts.Check(err)
 	return ms
 }
+
+// gather BEFORE PART... demands that the lines of the parts together are those of
+// the first file.
+func scriptGather(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: gather BEFORE PART...")
+	}
+	var got []string
+	for _, name := range args[1:] {
+		got = append(got, slices.Collect(strings.Lines(ts.ReadFile(name)))...)
+	}
+	slices.Sort(got)
+	if want := slices.Sorted(strings.Lines(ts.ReadFile(args[0]))); !slices.Equal(got, want) {
+		ts.Fatalf("%d lines are not the %d of %s:\n%s\n%s", len(got), len(want), args[0], got, want)
+	}
+}

@@ -142,7 +142,7 @@ func (o *showOptions) view(found located) showView {
 	x := found.assessed
 	p := term.Payload(x.Job.Payload, term.PayloadOptions{Reveal: o.reveal})
 	v := showView{
-		Job: newJobView(x), Copies: found.copies, Revealed: o.reveal, Attributes: []attributeView{},
+		Job: o.app.jobView(x), Copies: found.copies, Revealed: o.reveal, Attributes: []attributeView{},
 		Payload:  payloadView{Form: string(p.Form), Text: p.Text, Bytes: len(x.Job.Payload), Cut: p.Cut},
 		Attempts: []attemptView{}, History: []eventView{},
 	}

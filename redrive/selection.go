@@ -1,6 +1,7 @@
 package redrive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -185,7 +186,15 @@ func whereEnv() (*cel.Env, error) {
 
 func whereText(a reconcile.Assessed) map[string]string {
 	j := a.Job
+	var state, verdict string
+	if a.Row != nil {
+		state = cmp.Or(string(a.Row.Row.State), string(a.Row.Found))
+	}
+	if a.Verdict != nil {
+		verdict = string(a.Verdict.Verdict)
+	}
 	return map[string]string{
+		"ledger_state": state, "verdict": verdict,
 		"job_key": j.JobKey, "message_id": j.Message.MessageID, "class": string(a.Class.Class), "rule": a.Class.Rule,
 		"effect": string(a.Effect), "disposition": string(a.Class.Disposition), "action": string(a.Decision.Action),
 		"reason_type": j.Failure.Type, "reason_code": j.Failure.Code, "reason_message": j.Failure.Message,
