@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ import (
 // the Makefile and a test use it.
 func newGenCmd(a *app) *cobra.Command {
 	return exits(&cobra.Command{
-		Use: "gen DIR", Short: "Write command pages, completions and the config schema", Hidden: true, Args: exactArgs("DIR"),
+		Use: "gen DIR", Short: "Write command pages and completions", Hidden: true, Args: exactArgs("DIR"),
 		Example: "  redrivectl gen .",
 		RunE: func(c *cobra.Command, args []string) error {
 			files, err := generated(c.Root())
@@ -49,17 +50,27 @@ func generated(root *cobra.Command) (map[string][]byte, error) {
 	return files, commandPages(root, files)
 }
 
+// codeLine is a line of the exit codes in a command's help.
+var codeLine = regexp.MustCompile(`(?m)^  (\d)`)
+
+// codeBlock makes the exit codes a block of code, which keeps their lines apart.
+func codeBlock(page []byte) []byte {
+	page = bytes.Replace(page, []byte("\nExit codes:\n"), []byte("\nExit codes:\n\n"), 1)
+	return codeLine.ReplaceAll(page, []byte("    $1"))
+}
+
 // commandPages adds one Markdown page for each visible command.
 func commandPages(c *cobra.Command, files map[string][]byte) error {
 	if c.Hidden {
 		return nil
 	}
 	c.DisableAutoGenTag = true
+	c.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"}) // GenMarkdown would add "help" as a command
 	var b bytes.Buffer
 	if err := doc.GenMarkdown(c, &b); err != nil {
 		return fmt.Errorf("page of %s: %w", c.CommandPath(), err)
 	}
-	files["docs/commands/"+strings.ReplaceAll(c.CommandPath(), " ", "_")+".md"] = b.Bytes()
+	files["docs/commands/"+strings.ReplaceAll(c.CommandPath(), " ", "_")+".md"] = codeBlock(b.Bytes())
 	for _, sub := range c.Commands() {
 		if err := commandPages(sub, files); err != nil {
 			return err

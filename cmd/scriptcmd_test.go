@@ -22,19 +22,20 @@ import (
 // scriptCommands are what scripts have beside testscript's own commands.
 func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
-		"exits":    scriptExits,
-		"json":     scriptJSON,
-		"let":      scriptLet,
-		"expand":   scriptExpand,
-		"harmless": scriptHarmless,
-		"tamper":   scriptTamper,
-		"edit":     scriptEdit,
-		"seed":     scriptSeed,
-		"copies":   scriptCopies,
-		"gather":   scriptGather,
-		"await":    scriptAwait,
-		"hostile":  scriptHostile,
-		"provider": scriptProviderCmd,
+		"exits":       scriptExits,
+		"json":        scriptJSON,
+		"let":         scriptLet,
+		"expand":      scriptExpand,
+		"harmless":    scriptHarmless,
+		"tamper":      scriptTamper,
+		"edit":        scriptEdit,
+		"seed":        scriptSeed,
+		"copies":      scriptCopies,
+		"gather":      scriptGather,
+		"await":       scriptAwait,
+		"hostile":     scriptHostile,
+		"interrupted": scriptInterrupted,
+		"provider":    scriptProviderCmd,
 	}
 }
 
@@ -209,5 +210,35 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(end) {
 			ts.Fatalf("%s holds %d copies after %s, not %d", args[1], n, scriptPatience, want)
 		}
+	}
+}
+
+// interrupted [-twice] CODE PROGRAM [ARGS...] runs a program, interrupts it once
+// something has arrived in queue.db, and demands its exit code.
+func scriptInterrupted(ts *testscript.TestScript, neg bool, args []string) {
+	twice := len(args) > 0 && args[0] == "-twice"
+	if twice {
+		args = args[1:]
+	}
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: interrupted [-twice] CODE PROGRAM [ARGS...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	before := len(scriptMessages(ts, "queue.db", "digests"))
+	c := exec.Command(args[1], args[2:]...)
+	c.Dir = ts.MkAbs(".")
+	for _, name := range []string{"HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "REDRIVECTL_ACTOR"} {
+		c.Env = append(c.Env, name+"="+ts.Getenv(name))
+	}
+	ts.Check(c.Start())
+	scriptAwait(ts, false, []string{"queue.db", "digests", strconv.Itoa(before + 1)})
+	ts.Check(c.Process.Signal(os.Interrupt))
+	if twice {
+		ts.Check(c.Process.Signal(os.Interrupt))
+	}
+	var exit *exec.ExitError
+	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != want {
+		ts.Fatalf("%s ends with %v, want exit code %d", strings.Join(args[1:], " "), err, want)
 	}
 }
