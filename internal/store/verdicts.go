@@ -49,7 +49,7 @@ func (s *Store) LatestVerdicts(ctx context.Context, queue string, jobKeys []stri
 		found[f.JobKey] = f
 		return err
 	}, `SELECT v.job_key, v.attempt, v.verdict, v.at, v.until, v.evidence, v.evidence_sha256
-  FROM (SELECT DISTINCT value FROM json_each(?2)) k JOIN verdicts v ON v.id = (SELECT id FROM verdicts
+  FROM (SELECT DISTINCT value FROM json_each(?2)) k CROSS JOIN verdicts v ON v.id = (SELECT id FROM verdicts
     WHERE queue = ?1 AND job_key = k.value ORDER BY at DESC, id DESC LIMIT 1)`, queue, string(keys))
 	if err != nil {
 		return nil, fmt.Errorf("read verdicts: %w", err)
@@ -76,6 +76,7 @@ func (s *Store) Remember(ctx context.Context, ledgerName string, rows []ledger.R
 }
 
 // Seen is what Remember kept of the rows; keys that were never seen are absent.
+// CROSS JOIN keeps the keys outside, so that each is one look into the index.
 func (s *Store) Seen(ctx context.Context, ledgerName string, keys []ledger.Key) (map[ledger.Key]reconcile.SeenRow, error) {
 	wanted, err := json.Marshal(keys)
 	if err != nil {
@@ -90,7 +91,7 @@ func (s *Store) Seen(ctx context.Context, ledgerName string, keys []ledger.Key) 
 		r.UpdatedAt = fromNanos(updated)
 		seen[k] = r
 		return err
-	}, `SELECT s.job_key, s.consumer, s.state, s.attempt, s.updated_at FROM json_each(?) k JOIN seen_rows s
+	}, `SELECT s.job_key, s.consumer, s.state, s.attempt, s.updated_at FROM json_each(?) k CROSS JOIN seen_rows s
   ON s.ledger = ? AND s.job_key = k.value ->> 'JobKey' AND s.consumer = k.value ->> 'Consumer'`, string(wanted), ledgerName)
 	if err != nil {
 		return nil, fmt.Errorf("read seen ledger rows: %w", err)
