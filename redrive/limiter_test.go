@@ -16,6 +16,11 @@ import (
 // start may be applied at any moment of its call, so the worst is taken.
 func TestLimiterEveryWindow(t *testing.T) {
 	t.Parallel()
+	// Spans about the edges of the window, where an error of one would show.
+	lasts := []time.Duration{
+		0, 1, time.Microsecond, time.Millisecond, 333 * time.Millisecond, time.Second - time.Millisecond,
+		time.Second - time.Microsecond, time.Second - 1, time.Second, time.Second + 1, 3 * time.Second,
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		rate := Rate(rapid.SampledFrom([]float64{0.1, 0.5, 1, 1.5, 2.5, 7, 50}).Draw(t, "rate"))
 		now := time.Unix(0, 0)
@@ -30,7 +35,7 @@ func TestLimiterEveryWindow(t *testing.T) {
 					t.Fatal(err)
 				}
 				begin := now
-				now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond)
+				now = now.Add(rapid.SampledFrom(lasts).Draw(t, "lasts"))
 				used := rapid.IntRange(0, k).Draw(t, "used")
 				applied := begin.Add(time.Duration(rapid.Int64Range(0, int64(now.Sub(begin))).Draw(t, "at")))
 				for range used {

@@ -79,7 +79,7 @@ func TestDraftRefusals(t *testing.T) {
 		{"nothing matches", func(r *redrive.Request) { r.Select = redrive.Selection{Class: []string{"auth"}} }, "throttled (2)"},
 		{"no reason", func(r *redrive.Request) { r.Reason = " " }, "reason"},
 		{"no maximum", func(r *redrive.Request) { r.Max = 0 }, "maximum"},
-		{"too slow", func(r *redrive.Request) { r.Rate, r.Expires = 0.01, 150 * time.Second }, "longer than"},
+		{"too slow", func(r *redrive.Request) { r.Rate, r.Expires = 0.01, 150*time.Second }, "longer than"},
 		{"discard", func(r *redrive.Request) { r.Only = reconcile.Discard }, "discard"},
 		{"bad expression", func(r *redrive.Request) { r.Select = redrive.Selection{Where: "nonsense("} }, "--where"},
 		{"no condition", func(r *redrive.Request) { r.Select = redrive.Selection{Where: "receives"} }, "condition"},

@@ -23,9 +23,9 @@ func (s *session) receive(ctx context.Context, set []int, n int) ([]*work, error
 	for i, k := range want {
 		only[i] = s.plan.Items[k].Copy
 	}
-	ds, err := s.Broker.Receive(ctx, broker.Request{Max: n, Lease: s.deliveryLease(), Only: only})
+	ds, err := s.Broker.Receive(ctx, broker.Request{Max: s.ask(set, n), Lease: s.deliveryLease(), Only: only})
 	if err != nil {
-		return nil, err
+		return nil, &receiveError{s.plan.Entity, err}
 	}
 	in := map[int]bool{}
 	for _, i := range want {
@@ -47,6 +47,27 @@ func (s *session) receive(ctx context.Context, set []int, n int) ([]*work, error
 	s.inPlanOrder(ws)
 	return ws, nil
 }
+
+// ask is how many copies to receive for n items. A broker that cannot select is
+// asked for a full batch once every open item is within the rate: more would
+// not match, and fewer would take a call for each copy in between.
+func (s *session) ask(set []int, n int) int {
+	if open, _ := s.tracker.left(set); s.caps.SelectiveReceive || open > n {
+		return n
+	}
+	return max(n, s.caps.MaxBatch)
+}
+
+// receiveError is a receive that failed: nothing was leased, as far as is known,
+// so it may be tried again.
+type receiveError struct {
+	entity string
+	err    error
+}
+
+func (e *receiveError) Error() string { return "receive from " + e.entity + ": " + e.err.Error() }
+
+func (e *receiveError) Unwrap() error { return e.err }
 
 func (s *session) newWork(i int, d broker.Delivery) *work {
 	it := &s.plan.Items[i]

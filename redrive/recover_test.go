@@ -1,6 +1,7 @@
 package redrive_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -337,8 +338,39 @@ func (w *world) copyTo(queue, key, group string) {
 	w.t.Helper()
 	rs := w.queues.Queue(queue).Publish(w.ctx, queue, []broker.Outgoing{{Message: broker.Message{
 		Body: []byte(key), OrderKey: group, Attributes: []broker.Attribute{{Name: "job_key", Type: "String", Value: []byte(key)}},
+		System: []broker.Attribute{{Name: broker.SystemTraceHeader, Type: "String", Value: []byte("Root=1")}},
 	}, DedupID: key}})
 	w.must(rs[0].Err)
 }
 
 func orderedQueue(name string) local.QueueConfig { return local.QueueConfig{Name: name, Ordered: true} }
+
+// TestReceiveFails: a receive that fails is tried again a few times, and then
+// ends the run, which can be resumed.
+func TestReceiveFails(t *testing.T) {
+	t.Parallel()
+	for failures, want := range map[int]redrive.RunState{2: redrive.RunFinished, 9: redrive.RunFailed} {
+		w := newWorld(t)
+		w.dead("k1")
+		id := w.plan()
+		r := w.runner("run1")
+		r.Broker = &deafBroker{r.Broker, failures}
+		e, err := r.Run(w.ctx, string(id))
+		if e.State != want || (err == nil) != (want == redrive.RunFinished) {
+			t.Errorf("%d failures: %s %v", failures, e.State, err)
+		}
+	}
+}
+
+type deafBroker struct {
+	broker.Broker
+	failures int
+}
+
+func (b *deafBroker) Receive(ctx context.Context, r broker.Request) ([]broker.Delivery, error) {
+	if b.failures > 0 {
+		b.failures--
+		return nil, errFault
+	}
+	return b.Broker.Receive(ctx, r)
+}

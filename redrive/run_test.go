@@ -10,6 +10,7 @@ import (
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/broker/local"
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/redrive"
@@ -182,9 +183,18 @@ func TestSettleOrder(t *testing.T) {
 func TestFaithful(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.dead("k1")
+	w.must(w.queues.CreateQueue(w.ctx, local.QueueConfig{Name: "app", DeadLetter: "dlq", MaxReceives: 9}))
+	w.copyTo("app", "k1", "group")
+	w.row("k1", ledger.Failed)
+	app := w.queues.Queue("app")
+	taken, err := app.Receive(w.ctx, broker.Request{Max: 1, Lease: time.Minute})
+	w.must(err)
+	w.must(app.Quarantine(w.ctx, taken, broker.Reason{Type: "transient", Code: "503"})[0].Err)
 	before := w.jobs()[0].Message
-	_, err := w.run(w.plan())
+	if len(before.System) < 2 {
+		t.Fatalf("the dead copy has only %v beside it", before.System)
+	}
+	_, err = w.run(w.plan())
 	w.must(err)
 	ds, err := w.queues.Queue("src").Receive(w.ctx, broker.Request{Max: 1, Lease: time.Minute})
 	w.must(err)
@@ -248,6 +258,30 @@ func (b *otherBody) Receive(ctx context.Context, r broker.Request) ([]broker.Del
 		ds[i].Body = []byte("other")
 	}
 	return ds, err
+}
+
+// TestLedgerDecides: a row that moves after the re-check loses the
+// compare-and-set, and nothing is published.
+func TestLedgerDecides(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dead("k1")
+	id := w.plan()
+	w.reset()
+	w.fault = func(call string) error {
+		if call == "ledger" {
+			w.move(ledger.Change{Key: ledger.Key{JobKey: "k1", Consumer: "mailer"}, From: ledger.Failed, FromAttempt: 1, To: ledger.Sending, ClaimLife: time.Minute, Actor: "worker"})
+		}
+		return nil
+	}
+	e, err := w.run(id)
+	w.must(err)
+	if d := cmp.Diff(report(1, func(r *redrive.Report) { r.Skipped["ledger_lost"] = 1 }), e.Report); d != "" || w.depth("src") != 0 {
+		t.Error(d)
+	}
+	if got, want := w.trace(), "log:intent ledger log:close:skipped:ledger_lost release"; got != want {
+		t.Errorf("calls %s, want %s", got, want)
+	}
 }
 
 // TestBeginRefuses is the other half of promise 5: a changed plan, policy or

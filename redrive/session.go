@@ -114,10 +114,12 @@ func (s *session) worker(ctx context.Context, set []int, guard func(context.Cont
 			return nil
 		}
 		found, err := s.once(ctx, set, open, guard)
-		if err != nil {
-			return err
-		}
+		var failed *receiveError
 		switch {
+		case errors.As(err, &failed) && misses+1 < s.EmptyTries && !errors.Is(err, broker.ErrNoQueue):
+			misses++
+		case err != nil:
+			return err
 		case found:
 			misses, waited = 0, 0
 			continue
@@ -184,7 +186,7 @@ func (s *session) batch(ctx context.Context, set []int, n int) (found bool, used
 	s.keepAside(ctx)
 	ws, err := s.receive(ctx, set, n)
 	if err != nil {
-		return false, 0, fmt.Errorf("receive from %s: %w", s.plan.Entity, err)
+		return false, 0, err
 	}
 	waves := s.waves(ws)
 	for i, wave := range waves {
