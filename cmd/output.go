@@ -31,6 +31,10 @@ type result struct {
 	// Headers and Rows are the table, on a terminal and in csv.
 	Headers []string
 	Rows    [][]string
+	// Brief are the same rows for a terminal narrower than roomy; without
+	// headers, Rows stand there too.
+	BriefHeaders []string
+	Brief        [][]string
 	// Before and After are lines for people around the table, on standard
 	// output; they are left out in a pipe, so that rows stay rows.
 	Before, After []string
@@ -104,15 +108,17 @@ func writeCSV(w io.Writer, r result) error {
 
 func (a *app) writeTable(w io.Writer, r result) error {
 	t := a.terminal()
+	headers, rows := r.Headers, r.Rows
+	if t.IsTTY && t.Width < roomy && r.BriefHeaders != nil {
+		headers, rows = r.BriefHeaders, r.Brief
+	}
 	if t.IsTTY {
 		for _, line := range r.Before {
 			fmt.Fprintln(w, term.Clean(line))
 		}
 	}
-	if len(r.Rows) > 0 {
-		if err := term.Table(w, r.Headers, r.Rows, t); err != nil {
-			return err
-		}
+	if err := term.Layout{Keep: []int{0}}.Table(w, headers, rows, t); err != nil {
+		return err
 	}
 	if t.IsTTY {
 		for _, line := range r.After {

@@ -96,13 +96,16 @@ func (o *reconcileOptions) hint(err error) string {
 
 func (o *reconcileOptions) print(sum reconcile.Summary, complete bool) error {
 	r := result{
-		Object:  sum,
-		Headers: []string{"job_key", "verdict", "because", "action", "needs"},
-		Before:  []string{fmt.Sprintf("%s: %d checked; %s", sum.Queue, sum.Checked, verdictText(sum.Verdicts))},
+		Object:       sum,
+		Headers:      []string{"job_key", "verdict", "because", "action", "needs"},
+		BriefHeaders: []string{"job", "verdict", "action", "needs, or because"},
+		Before:       []string{fmt.Sprintf("%s: %d checked; %s", sum.Queue, sum.Checked, verdictText(sum.Verdicts))},
 	}
 	for _, j := range sum.Jobs {
 		r.Elements = append(r.Elements, j)
-		r.Rows = append(r.Rows, []string{j.JobKey, firstText(string(j.Verdict)), firstText(term.Mask(j.Because)), string(j.Action), firstText(j.Needs)})
+		verdict, because := firstText(string(j.Verdict)), firstText(term.Mask(j.Because))
+		r.Rows = append(r.Rows, []string{j.JobKey, verdict, because, string(j.Action), firstText(j.Needs)})
+		r.Brief = append(r.Brief, []string{j.JobKey, verdict, string(j.Action), firstText(j.Needs, because)})
 	}
 	switch {
 	case o.apply && !sum.Applied:

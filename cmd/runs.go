@@ -76,8 +76,9 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 		}
 	}
 	r := result{
-		Object:  map[string]any{"runs": views},
-		Headers: []string{"run", "plan", "queue", "state", "planned", "redriven", "settled", "skipped", "unknown", "remaining", "started", "holder"},
+		Object:       map[string]any{"runs": views},
+		BriefHeaders: []string{"run", "queue", "state", "started", "done"},
+		Headers:      []string{"run", "plan", "queue", "state", "planned", "redriven", "settled", "skipped", "unknown", "remaining", "started", "holder"},
 	}
 	for _, v := range views {
 		r.Elements = append(r.Elements, v)
@@ -85,6 +86,8 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 			v.Run, v.Plan, v.Queue, v.stateText(), strconv.Itoa(v.Planned), strconv.Itoa(v.Redriven), strconv.Itoa(v.Settled),
 			counts(v.Skipped), strconv.Itoa(v.Unknown), strconv.Itoa(v.Remaining), v.StartedAt.Format(time.RFC3339), v.Holder,
 		})
+		done := fmt.Sprintf("%d redriven, %d settled of %d", v.Redriven, v.Settled, v.Planned)
+		r.Brief = append(r.Brief, []string{short(v.Run), v.Queue, v.stateText(), v.StartedAt.Format(time.DateTime), done})
 	}
 	return a.print(r)
 }
