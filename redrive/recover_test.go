@@ -374,3 +374,131 @@ func (b *deafBroker) Receive(ctx context.Context, r broker.Request) ([]broker.De
 	}
 	return b.Broker.Receive(ctx, r)
 }
+
+// TestLeaseLostBeforeAck: a process that is suspended after the publish was
+// recorded acknowledges nothing under a lease that has ended.
+func TestLeaseLostBeforeAck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dead("k1")
+	id := w.plan()
+	w.reset()
+	w.after = func(kinds string) {
+		if kinds == "publish" {
+			w.pass(90 * time.Minute)
+		}
+	}
+	if _, err := w.run(id); !errors.Is(err, audit.ErrFenced) {
+		t.Error(err)
+	}
+	if got, want := w.trace(), "log:intent ledger publish log:publish"; got != want {
+		t.Errorf("calls %s, want %s", got, want)
+	}
+	w.after = nil
+	e, err := w.resume()
+	w.must(err)
+	w.work()
+	if e.Report.Redriven != 1 || w.sends["k1"] != 1 || w.depth("dlq") != 0 {
+		t.Errorf("%+v, %d effects", e.Report, w.sends["k1"])
+	}
+}
+
+// TestOtherReadersLease: a copy under the lease of a reader that is gone comes
+// when that ends, and is not called gone before.
+func TestOtherReadersLease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dead("k1")
+	id := w.plan()
+	_, err := w.queues.Queue("dlq").Receive(w.ctx, broker.Request{Max: 1, Lease: 5 * time.Minute})
+	w.must(err)
+	e, err := w.run(id)
+	w.must(err)
+	if e.Report.Redriven != 1 {
+		t.Errorf("%+v", e.Report)
+	}
+}
+
+// TestOwnReceives: that the run itself receives the copy is no attempt at the
+// effect.
+func TestOwnReceives(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.noLedger = true
+	w.dead("k1")
+	q := w.queues.Queue("dlq")
+	ds, err := q.Receive(w.ctx, broker.Request{Max: 1, Lease: time.Minute})
+	w.must(err)
+	w.must(q.Release(w.ctx, ds)[0].Err)
+	e, err := w.run(w.plan())
+	w.must(err)
+	if e.Report.Redriven != 1 {
+		t.Errorf("%+v", e.Report)
+	}
+}
+
+// TestHeldAside: what is not of the plan is released when the run ends, and not
+// before, or it would only come again.
+func TestHeldAside(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.copy("other1", "")
+	w.copy("other2", "")
+	w.dead("k1")
+	id := w.plan()
+	w.reset()
+	w.broker = brokertest.Rough(w.broker, brokertest.RoughOptions{NoSelection: true})
+	e, err := w.run(id)
+	w.must(err)
+	if got, want := w.trace(), "log:intent ledger publish log:publish ack log:ack release"; got != want || e.Report.Redriven != 1 {
+		t.Errorf("calls %s, want %s", got, want)
+	}
+	d, err := w.queues.Queue("dlq").Describe(w.ctx)
+	w.must(err)
+	if d.Depth.Visible != 2 {
+		t.Errorf("%+v", d.Depth)
+	}
+}
+
+// TestGroupInOneBatch: a broker that delivers several copies of a group at once
+// gets them one after the other, and none overtakes one that has to wait.
+func TestGroupInOneBatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, k := range []string{"a1", "a2", "a3"} {
+		w.copy(k, "a")
+		w.row(k, ledger.Failed)
+	}
+	w.broker = &orderedBroker{w.broker}
+	id := w.plan()
+	n := 0
+	w.fault = func(call string) error {
+		if call == "publish" {
+			if n++; n == 1 || n == 3 {
+				return broker.ErrThrottled
+			}
+		}
+		return nil
+	}
+	e, err := w.run(id)
+	w.must(err)
+	var got []string
+	_, err = w.queues.Queue("src").Browse(w.ctx, 0, func(m broker.Message) error {
+		got = append(got, decode(m).JobKey)
+		return nil
+	})
+	w.must(err)
+	if d := cmp.Diff([]string{"a1", "a2", "a3"}, got); d != "" || e.Report.Redriven != 3 {
+		t.Error(d, e.Report)
+	}
+}
+
+// orderedBroker says that it keeps order over a queue that delivers the copies
+// of a group together.
+type orderedBroker struct{ broker.Broker }
+
+func (b *orderedBroker) Capabilities() broker.Capabilities {
+	c := b.Broker.Capabilities()
+	c.Ordered = true
+	return c
+}

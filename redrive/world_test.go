@@ -41,7 +41,9 @@ type world struct {
 	now   time.Time
 	calls []string
 	// fault is asked before each named call; it may act, and its error fails it.
-	fault    func(call string) error
+	fault func(call string) error
+	// after is told of each append that was durable.
+	after    func(kinds string)
 	noLedger bool
 	readOnly bool
 	orphans  []audit.Record
@@ -440,5 +442,9 @@ func (l *faultyLog) Append(ctx context.Context, rs ...audit.Record) (audit.Head,
 	if err := l.w.call("log:" + strings.Join(kinds, "+")); err != nil {
 		return audit.Head{}, err
 	}
-	return l.Log.Append(ctx, rs...)
+	h, err := l.Log.Append(ctx, rs...)
+	if err == nil && l.w.after != nil {
+		l.w.after(strings.Join(kinds, "+"))
+	}
+	return h, err
 }
