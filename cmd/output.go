@@ -117,7 +117,8 @@ func (a *app) writeTable(w io.Writer, r result) error {
 			fmt.Fprintln(w, term.Clean(line))
 		}
 	}
-	if err := term.Layout{Keep: []int{0}}.Table(w, headers, rows, t); err != nil {
+	layout := term.Layout{Keep: []int{0}}
+	if err := layout.Table(w, headers, rows, t); err != nil {
 		return err
 	}
 	if t.IsTTY {
