@@ -156,7 +156,7 @@ func TestEveryExitCodeIsShown(t *testing.T) {
 	}
 }
 
-// TestGenerated: command pages, and completions in the repository are what
+// TestGenerated: command pages, completions and schema in the repository are what
 // this version generates.
 func TestGenerated(t *testing.T) {
 	t.Parallel()

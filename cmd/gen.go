@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/redrivectl/redrivectl/internal/config"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 )
@@ -16,7 +17,7 @@ import (
 // the Makefile and a test use it.
 func newGenCmd(a *app) *cobra.Command {
 	return exits(&cobra.Command{
-		Use: "gen DIR", Short: "Write command pages and completions", Hidden: true, Args: exactArgs("DIR"),
+		Use: "gen DIR", Short: "Write command pages, completions and the config's schema", Hidden: true, Args: exactArgs("DIR"),
 		Example: "  redrivectl gen .",
 		RunE: func(c *cobra.Command, args []string) error {
 			files, err := generated(c.Root())
@@ -47,6 +48,11 @@ func generated(root *cobra.Command) (map[string][]byte, error) {
 		}
 		files["completions/"+s.file] = b.Bytes()
 	}
+	schema, err := config.Schema()
+	if err != nil {
+		return nil, err
+	}
+	files["docs/config.schema.json"] = append(bytes.TrimSpace(schema), '\n')
 	return files, commandPages(root, files)
 }
 

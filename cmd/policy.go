@@ -43,19 +43,19 @@ func (a *app) checkPolicy(args []string) error {
 		return err
 	}
 	type view struct {
-		Class       string `json:"class"`
-		Effect      string `json:"effect"`
-		Disposition string `json:"disposition"`
-		Owner       string `json:"owner"`
+		Class       string  `json:"class"`
+		Effect      string  `json:"effect"`
+		Disposition string  `json:"disposition"`
+		Owner       *string `json:"owner"`
 	}
 	views := []view{}
 	r := result{Headers: []string{"class", "effect", "disposition", "owner"}}
 	for _, c := range policy.Classes() {
 		x := policy.Of(c, "")
-		v := view{string(c), string(x.Effect), string(x.Disposition), x.Owner}
+		v := view{string(c), string(x.Effect), string(x.Disposition), text(x.Owner)}
 		views = append(views, v)
 		r.Elements = append(r.Elements, v)
-		r.Rows = append(r.Rows, []string{v.Class, v.Effect, v.Disposition, firstText(v.Owner)})
+		r.Rows = append(r.Rows, []string{v.Class, v.Effect, v.Disposition, or(v.Owner)})
 	}
 	r.Object = map[string]any{"policy": policy.Name(), "sha256": policy.SHA256(), "ok": true, "classes": views}
 	r.After = []string{"", fmt.Sprintf("%s is sound; SHA-256 %s", policy.Name(), policy.SHA256())}

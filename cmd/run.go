@@ -44,7 +44,7 @@ type runView struct {
 	Unknown   int            `json:"unknown"`
 	Remaining int            `json:"remaining"`
 	Gate      gateView       `json:"gate"`
-	Rate      float64        `json:"rate_per_second"`
+	Rate      *float64       `json:"rate_per_second"` // as lowered by throttling; null once the run is history
 	Duration  float64        `json:"duration_seconds"`
 	Solo      *string        `json:"solo,omitempty"`
 }
@@ -63,7 +63,7 @@ func noGate() gateView {
 func newRunView(e redrive.Ended, queue string) runView {
 	v := runView{
 		Run: string(e.Run), Plan: string(e.Plan), Queue: queue, State: string(e.State),
-		Gate: noGate(), Rate: e.RatePerSecond, Duration: e.Duration.Seconds(),
+		Gate: noGate(), Rate: &e.RatePerSecond, Duration: e.Duration.Seconds(),
 	}
 	v.report(e.Report)
 	return v
@@ -241,8 +241,10 @@ func (v runView) result() result {
 	for _, why := range slices.Sorted(maps.Keys(v.Skipped)) {
 		rows = append(rows, []string{"skipped: " + why, strconv.Itoa(v.Skipped[why])})
 	}
-	rows = append(rows, []string{"rate", strconv.FormatFloat(v.Rate, 'g', 6, 64) + "/s"},
-		[]string{"took", term.Duration(time.Duration(v.Duration * float64(time.Second)))})
+	if v.Rate != nil {
+		rows = append(rows, []string{"rate", strconv.FormatFloat(*v.Rate, 'g', 6, 64) + "/s"})
+	}
+	rows = append(rows, []string{"took", term.Duration(time.Duration(v.Duration * float64(time.Second)))})
 	rows = append(rows, soloRows(v.Solo)...)
 	r := result{Object: v, Headers: []string{"what", "value"}, Rows: rows}
 	if v.State == string(redrive.RunInterrupted) {

@@ -30,6 +30,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"tamper":      scriptTamper,
 		"edit":        scriptEdit,
 		"seed":        scriptSeed,
+		"shape":       scriptShape,
 		"copies":      scriptCopies,
 		"gather":      scriptGather,
 		"await":       scriptAwait,
