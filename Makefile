@@ -37,7 +37,7 @@ test-race: ## Run all tests with the race detector
 
 .PHONY: test-crash
 test-crash: ## Kill the real binary at each step boundary
-	$(GO) test -tags crashpoints -run 'Crash|Points' ./...
+	$(GO) test -tags crashpoints -parallel 8 -run 'Crash|Points' ./...
 
 .PHONY: bench
 bench: ## Run the benchmarks

@@ -61,7 +61,7 @@ func (w *work) findControls(ctx context.Context) error {
 		}
 		w.progress(Progress{Step: "control", Done: i + 1, Total: len(need)})
 	}
-	crash.At("reconcile.control")
+	crash.At("reconcile.look.control")
 	return nil
 }
 

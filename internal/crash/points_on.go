@@ -14,7 +14,7 @@ var points = []Point{
 	"reconcile.fence.ledger",
 	"reconcile.fence.outcome",
 	"reconcile.look.first",
-	"reconcile.control",
+	"reconcile.look.control",
 	"reconcile.look.second",
 	"reconcile.verdict.saved",
 	"reconcile.move.intent",
