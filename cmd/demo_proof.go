@@ -11,7 +11,6 @@ import (
 	"github.com/redrivectl/redrivectl/internal/broker/local"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/provider/providertest"
-	"github.com/redrivectl/redrivectl/reconcile"
 )
 
 // demoCopy is a message as a look at a queue found it. Its key is empty where
@@ -206,11 +205,7 @@ func (w *demoWorld) held(ctx context.Context) ([]demoHeld, error) {
 	}
 	hs := []demoHeld{}
 	for _, j := range js {
-		h := demoHeld{JobKey: text(j.JobKey), MessageID: j.MessageID, Class: j.Class, Needs: j.Needs}
-		if h.Needs == "" && j.Action == string(reconcile.Discard) {
-			h.Needs = "to be discarded, by a plan of its own"
-		}
-		hs = append(hs, h)
+		hs = append(hs, demoHeld{JobKey: text(j.JobKey), MessageID: j.MessageID, Class: j.Class, Needs: j.Needs})
 	}
 	slices.SortStableFunc(hs, func(a, b demoHeld) int { return strings.Compare(a.Class, b.Class) })
 	return hs, nil

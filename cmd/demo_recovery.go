@@ -164,7 +164,7 @@ func (w *demoWorld) reconcile(ctx context.Context) error {
 			}
 		}
 		if waiting == 0 {
-			return w.typed(ctx, demoRequester, []string{"list", demoQueue, "--by", "action"})
+			return w.typed(ctx, demoRequester, append(showSettled(js), []string{"list", demoQueue, "--by", "action"})...)
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%d jobs still have no conclusive verdict", waiting)
@@ -174,6 +174,17 @@ func (w *demoWorld) reconcile(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// showSettled is the command that shows one job whose effect was found to have
+// happened.
+func showSettled(js []demoListed) [][]string {
+	for _, j := range js {
+		if j.JobKey != "" && j.Action == string(reconcile.Settle) {
+			return [][]string{{"show", j.JobKey}}
+		}
+	}
+	return nil
 }
 
 // plan has one person ask and another approve, runs what was approved, and lets

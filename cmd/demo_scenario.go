@@ -127,8 +127,12 @@ func dealDemo(n int, seed uint64) map[demoPhase][]demoJob {
 	d := &demoDeal{rnd: rand.New(rand.NewPCG(seed, 0)), jobs: map[demoPhase][]demoJob{}} //nolint:gosec // A seeded source is the point.
 	well := max(12, n/20)
 	d.numbers = d.rnd.Perm(n + well)
-	for i, amount := range demoAmounts(n, demoScenarios()) {
-		d.deal(demoScenarios()[i], amount)
+	ss := demoScenarios()
+	for i := range ss {
+		ss[i].share += d.rnd.IntN(1 + ss[i].share/2)
+	}
+	for i, amount := range demoAmounts(n, ss) {
+		d.deal(ss[i], amount)
 	}
 	for i := range well {
 		phase := demoBefore
