@@ -134,7 +134,7 @@ func (a *app) confirm(question string) error {
 	}
 	in, ok := a.stdin.(*os.File)
 	asks := ok && term.Detect(in, a.lookupEnv, true).IsTTY && term.Detect(a.stderr, a.lookupEnv, true).IsTTY
-	if !asks || a.output == outputJSON || a.output == outputJSONL {
+	if !asks || a.output.isJSON() {
 		return fail(exitRefused, "add --yes", "this asks for confirmation, and nobody can answer here: %s", question)
 	}
 	yes, err := term.Confirm(a.stdin, a.stderr, question)

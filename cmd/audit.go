@@ -132,10 +132,14 @@ func (a *app) recordTable() (headers []string, cells func(audit.Record) []string
 		return []string{"seq", "time", "actor", "action", "phase", "step", "result", "job_key", "plan", "run", "reason"}, recordCells
 	}
 	headers = []string{"seq", "time", "actor", "action", "result", "about"}
+	clock := time.DateTime
+	if t.Width < roomy {
+		clock = "01-02 15:04:05"
+	}
 	brief := func(r audit.Record) []string {
 		what := strings.Join(strings.Fields(r.Action+" "+r.Step), " ")
 		return []string{
-			strconv.FormatInt(r.Seq, 10), r.Time.UTC().Format(time.DateTime), r.Actor.Name, what,
+			strconv.FormatInt(r.Seq, 10), r.Time.UTC().Format(clock), r.Actor.Name, what,
 			firstText(r.Result, string(r.Phase)), firstText(r.JobKey, r.MessageID, short(r.Run), short(r.Plan)),
 		}
 	}

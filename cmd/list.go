@@ -77,6 +77,10 @@ func (o *listOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return o.list(ctx, src)
+}
+
+func (o *listOptions) list(ctx context.Context, src *source) error {
 	out := newListing(o, src)
 	keep := o.app.capture(ctx, src)
 	seen, err := src.look(ctx, o.limit, func(x reconcile.Assessed) error {
@@ -93,10 +97,16 @@ func (o *listOptions) run(ctx context.Context) error {
 	if err := out.finish(seen); err != nil {
 		return err
 	}
-	if !seen.Complete && o.limit == 0 {
-		return silently(exitPartly)
+	if seen.Complete {
+		return nil
 	}
-	return nil
+	if !o.app.output.isJSON() {
+		o.app.note("incomplete: %s", seen.Why)
+	}
+	if o.limit > 0 {
+		return nil
+	}
+	return silently(exitPartly)
 }
 
 // listView is the list shape of docs/json-output.md; jobs are written by the
@@ -215,21 +225,33 @@ func (l *listing) finish(seen look) error {
 	if l.sink != nil {
 		return l.sink.finish(v)
 	}
-	r := result{Object: v, Headers: listHeaders(l.o.by)}
+	people := l.o.app.output == outputTable && l.o.app.terminal().IsTTY
+	grouped := len(l.o.by) > 0 && !people
+	r := result{Object: v, Headers: listHeaders(grouped)}
 	for _, c := range v.Classes {
 		r.Elements = append(r.Elements, c)
-		r.Rows = append(r.Rows, c.cells(len(l.o.by) > 0))
+		r.Rows = append(r.Rows, c.cells(grouped))
 		for _, g := range c.Groups {
-			r.Rows = append(r.Rows, []string{"", "", "", "", strconv.Itoa(g.Count), "", g.By + "=" + g.Value})
+			r.Rows = append(r.Rows, g.cells(c.Class, people))
 		}
 	}
 	r.Before, r.After = l.heading(v), l.footing(v)
 	return l.o.app.print(r)
 }
 
-func listHeaders(by []string) []string {
+// cells is a group's row: for a person under its class, for a program a row that
+// can be read by itself.
+func (g groupView) cells(class string, people bool) []string {
+	name := g.By + "=" + g.Value
+	if people {
+		return []string{"  " + name, "", "", "", strconv.Itoa(g.Count)}
+	}
+	return []string{class, "", "", "", strconv.Itoa(g.Count), "", name}
+}
+
+func listHeaders(grouped bool) []string {
 	h := []string{"class", "disposition", "effect", "owner", "count", "oldest"}
-	if len(by) > 0 {
+	if grouped {
 		h = append(h, "group")
 	}
 	return h
@@ -294,14 +316,10 @@ func (l *listing) heading(v listView) []string {
 }
 
 func (l *listing) footing(v listView) []string {
-	var lines []string
-	if !v.Complete {
-		lines = append(lines, "incomplete: "+or(v.Why))
-	}
 	if v.LookCounts {
-		lines = append(lines, "this look counted as a receive")
+		return []string{"this look counted as a receive"}
 	}
-	return lines
+	return nil
 }
 
 // groupOf maps what --by can name to a job's value of it.

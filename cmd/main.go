@@ -79,7 +79,7 @@ func (a *app) reportError(err error, code int) {
 	}
 	text := term.Clean(term.Mask(err.Error()))
 	hint := term.Clean(hintOf(err))
-	if a.output == outputJSON || a.output == outputJSONL {
+	if a.output.isJSON() {
 		_ = json.NewEncoder(a.stderr).Encode(struct {
 			Error string `json:"error"`
 			Hint  string `json:"hint"`

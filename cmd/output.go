@@ -22,6 +22,10 @@ const (
 
 var outputForms = []string{outputTable, outputJSON, outputJSONL, outputCSV}
 
+// isJSON reports whether a program reads the output as JSON, which says in it what
+// people are told beside it.
+func (f outputForm) isJSON() bool { return f == outputJSON || f == outputJSONL }
+
 // result is what a command found, in every form that it can be printed in.
 type result struct {
 	// Object is the JSON document; with -o jsonl it is the last line.

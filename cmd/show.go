@@ -209,16 +209,32 @@ func (v showView) result() result {
 			timeText(at.ClaimedAt), or(at.ErrorClass), or(at.Effect), or(at.Resolved), or(at.RequestID))})
 	}
 	for _, e := range v.History {
-		rows = append(rows, []string{e.At.Format(time.RFC3339), fmt.Sprintf("%s: %s -> %s, attempt %d, %s", e.Actor, firstText(e.From), e.To, e.Attempt, or(e.Reason))})
+		rows = append(rows, []string{e.At.Format(time.RFC3339), e.sentence()})
 	}
 	for _, at := range v.Attributes {
-		rows = append(rows, []string{"attribute " + at.Name, at.Type + " " + at.Value})
+		rows = append(rows, []string{"attribute", fmt.Sprintf("%s (%s): %s", at.Name, at.Type, at.Value)})
 	}
 	rows = append(rows, []string{"payload", fmt.Sprintf("%d bytes, %s, SHA-256 %s", v.Payload.Bytes, v.Payload.Form, j.PayloadSHA256)})
 	for line := range strings.Lines(v.Payload.Text) {
 		rows = append(rows, []string{"", strings.TrimRight(line, "\n")})
 	}
 	return result{Object: v, Headers: []string{"what", "value"}, Rows: rows}
+}
+
+// sentence tells the event on one line.
+func (e eventView) sentence() string {
+	move := e.From + " -> " + e.To
+	switch {
+	case e.From == "":
+		move = "written as " + e.To
+	case e.To == "":
+		move = "recorded late while " + e.From
+	}
+	s := fmt.Sprintf("%s: %s, attempt %d", e.Actor, move, e.Attempt)
+	if e.Reason != nil {
+		s += ", " + *e.Reason
+	}
+	return s
 }
 
 func timeText(t *time.Time) string {

@@ -99,7 +99,7 @@ func (s *stream) writeEnd(envelope any) error {
 	if len(s.rows) == 0 {
 		return nil
 	}
-	return term.Layout{Keep: []int{0}}.Table(s.w, s.headers, s.rows, s.app.terminal())
+	return term.Layout{Keep: []int{0}, Wrap: []int{}}.Table(s.w, s.headers, s.rows, s.app.terminal())
 }
 
 // endJSON closes the array and lets the keys of the envelope follow it.
