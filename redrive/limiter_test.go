@@ -89,3 +89,30 @@ func TestParseRate(t *testing.T) {
 		}
 	}
 }
+
+// TestLimiterEdge: the window is closed. A place is free again after a whole
+// second, not at its end.
+func TestLimiterEdge(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	l := newLimiter(2, func() time.Time { return now }, nil)
+	now = now.Add(2 * time.Second)
+	if k, _ := l.try(1); k != 1 {
+		t.Fatal("no place")
+	}
+	used := now
+	l.done(1, 1)
+	if k, _ := l.try(1); k != 1 {
+		t.Fatal("no second place")
+	}
+	for _, d := range []time.Duration{0, time.Second - time.Millisecond, time.Second - 1, time.Second} {
+		now = used.Add(d)
+		if k, wait := l.try(1); k != 0 || wait != time.Second-d+1 {
+			t.Errorf("after %s: %d places, wait %s", d, k, wait)
+		}
+	}
+	now = used.Add(time.Second + 1)
+	if k, _ := l.try(1); k != 1 {
+		t.Error("no place after the window")
+	}
+}

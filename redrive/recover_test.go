@@ -502,3 +502,28 @@ func (b *orderedBroker) Capabilities() broker.Capabilities {
 	c.Ordered = true
 	return c
 }
+
+// TestLeaseLostBeforePublish: the same, between ledger and publish, while the
+// broker's own lease on the copy still holds.
+func TestLeaseLostBeforePublish(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dead("k1")
+	id := w.plan()
+	w.reset()
+	w.fault = func(call string) error {
+		if call == "ledger" {
+			w.fault = nil
+			w.pass(4*time.Minute + time.Second)
+		}
+		return nil
+	}
+	r := w.runner("run1")
+	r.LeaseTTL = 4 * time.Minute
+	if _, err := r.Run(w.ctx, string(id)); !errors.Is(err, audit.ErrFenced) {
+		t.Error(err)
+	}
+	if w.depth("src") != 0 {
+		t.Error("it published")
+	}
+}
