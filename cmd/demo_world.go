@@ -158,13 +158,11 @@ func (w *demoWorld) writeFiles(port int) error {
 	return nil
 }
 
-// demoPolicy is the shipped policy with a maximum age, with a retry policy that
-// a person can wait for, and with the word by which the demo's workers say that
-// a job is superseded.
+// demoPolicy is the shipped policy with a maximum age and with a retry policy that
+// a person can wait for.
 func demoPolicy(shipped []byte) ([]byte, error) {
 	text := bytes.Clone(shipped)
 	for _, line := range [][2]string{
-		{"\nrules:\n", "\nrules:\n  - name: superseded\n    class: stale\n    when: reason.type == \"stale\"\n"},
 		{"\nmax_age: 0s", "\nmax_age: 72h"}, {"\n  base: 30s", "\n  base: 20ms"}, {"\n  cap: 15m", "\n  cap: 100ms"}, {"\n  budget: 6", "\n  budget: 3"},
 	} {
 		if bytes.Count(text, []byte(line[0])) != 1 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -194,6 +195,19 @@ func (c Config) source() string {
 		q = append(q, "vfs="+url.QueryEscape(c.VFS))
 	}
 	return base + "?" + strings.Join(append(q, ownParameters(query)...), "&")
+}
+
+// makeFile makes a new ledger's file readable by its owner alone, before SQLite,
+// which asks the umask, can: it names customers.
+func (c Config) makeFile() error {
+	if !c.Create || c.Path == "" || c.VFS != "" {
+		return nil
+	}
+	f, err := os.OpenFile(c.Path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // ownParameters are those of the data source that do not undo this package's.

@@ -44,6 +44,9 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.makeFile(); err != nil {
+		return nil, fmt.Errorf("make ledger: %w", err)
+	}
 	db, err := sql.Open("sqlite3", cfg.source())
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)

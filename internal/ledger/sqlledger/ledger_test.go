@@ -369,3 +369,22 @@ func TestRendering(t *testing.T) {
 		t.Error("a changed rendering is given out")
 	}
 }
+
+func TestNewFileIsItsOwnersAlone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	l, err := Open(t.Context(), sqlledger.Config{Path: path, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode != 0o600 {
+		t.Errorf("mode %o", mode)
+	}
+}
