@@ -367,21 +367,29 @@ func (a *app) planner(q *queue, st *store.Store) (*redrive.Planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	shipped := map[string]bool{}
-	if p, err := classify.Default(); err == nil {
-		shipped[p.SHA256()] = true
+	shipped, err := a.shipped(q)
+	if err != nil {
+		return nil, err
+	}
+	limits := q.policy.Limits()
+	return &redrive.Planner{
+		Plans: st, Assess: a.judge(q, st), Who: who, Now: a.now, Nonce: randomHex,
+		Customer: customer, Shipped: shipped, RedriveCap: &limits.RedriveCap, SelfMax: &limits.SelfMax,
+	}, nil
+}
+
+// shipped are the digests of policy and settings that count as approved because
+// they make no claim of the user's own.
+func (a *app) shipped(q *queue) (map[string]bool, error) {
+	policy, err := classify.Default()
+	if err != nil {
+		return nil, err
 	}
 	digests, err := a.digests(q)
 	if err != nil {
 		return nil, err
 	}
-	if a.cfg.ShippedSettings(q.name) {
-		shipped[digests.Settings] = true
-	}
-	return &redrive.Planner{
-		Plans: st, Assess: a.judge(q, st), Who: who, Now: a.now, Nonce: randomHex,
-		Customer: customer, Shipped: shipped, RedriveCap: q.policy.Limits().RedriveCap,
-	}, nil
+	return map[string]bool{policy.SHA256(): true, digests.Settings: a.cfg.ShippedSettings(q.name)}, nil
 }
 
 // judge decides under a plan's lifts, from what ledger, provider and store say.

@@ -45,6 +45,7 @@ func scriptSetup(env *testscript.Env) error {
 	env.Setenv("HOME", home)
 	env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+	env.Setenv("LF", "\n")
 	env.Setenv("CI", "")
 	env.Setenv("REDRIVECTL_CONFIG", "")
 	env.Setenv("REDRIVECTL_ACTOR", "")

@@ -70,7 +70,10 @@ type Planner struct {
 	Customer func(id string) string
 	// Shipped are the digests of default policy and settings, approved as such.
 	Shipped    map[string]bool
-	RedriveCap int // 0: DefaultRedriveCap
+	RedriveCap *int // nil: DefaultRedriveCap
+	// SelfMax is how many redrives a person may plan alone in 24 hours, as the
+	// policy says; nil: 10.
+	SelfMax *int
 }
 
 // EmptyError says that nothing is left to plan, and what there was.
@@ -246,7 +249,7 @@ func (p *Planner) tier(ctx context.Context, req Request, s *sorter, now time.Tim
 	}
 	known := func(d string) bool { return approved[d] || p.Shipped[d] }
 	tier, why := TierOf(TierInput{
-		Items: s.items, Lifts: req.Lifts, SelfBefore: before, Ledger: req.Queue.Ledger,
+		Items: s.items, Lifts: req.Lifts, SelfBefore: before, SelfMax: p.SelfMax, Ledger: req.Queue.Ledger,
 		Billing:        req.Queue.Provider != nil && req.Queue.Provider.Billing,
 		PolicyApproved: known(req.Digests.Policy), SettingsApproved: known(req.Digests.Settings), OverCap: s.overCap,
 	})
@@ -254,8 +257,8 @@ func (p *Planner) tier(ctx context.Context, req Request, s *sorter, now time.Tim
 }
 
 func (p *Planner) cap() int {
-	if p.RedriveCap > 0 {
-		return p.RedriveCap
+	if p.RedriveCap != nil {
+		return *p.RedriveCap
 	}
 	return DefaultRedriveCap
 }

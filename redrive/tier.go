@@ -7,7 +7,7 @@ import (
 )
 
 // selfMax is how many redrives a queue may have in 24 hours, over all plans,
-// without another person.
+// without another person, unless the policy permits fewer.
 const selfMax = 10
 
 // TierInput is what decides who must approve a plan.
@@ -17,6 +17,7 @@ type TierInput struct {
 	// SelfBefore counts the redrives of the queue planned under the self tier in
 	// the last 24 hours.
 	SelfBefore int
+	SelfMax    *int // of the policy; nil: 10
 	Ledger     bool // the queue has one
 	Billing    bool // a repeated effect costs money
 	// PolicyApproved and SettingsApproved: shipped as default, or carried by a
@@ -44,7 +45,7 @@ func TierOf(in TierInput) (Tier, []string) {
 		"accepted_duplicate_risk": has(func(it Item) bool { return it.Lift == "duplicates" || it.Republish }),
 	})
 	one := picked(map[string]bool{
-		"more_items":            some && in.SelfBefore+len(redrives) > selfMax,
+		"more_items":            some && in.SelfBefore+len(redrives) > in.selfMax(),
 		"stated_correction":     some && in.Lifts.Fixed != "",
 		"claimed_class":         some && in.Lifts.As != "",
 		"provisional_no":        has(lift("provisional")),
@@ -70,6 +71,13 @@ func TierOf(in TierInput) (Tier, []string) {
 	default:
 		return TierSelf, []string{"settles_only"}
 	}
+}
+
+func (in TierInput) selfMax() int {
+	if in.SelfMax == nil {
+		return selfMax
+	}
+	return min(*in.SelfMax, selfMax)
 }
 
 // proven: nothing was sent, the provider has not accepted, or a second send is
