@@ -373,7 +373,7 @@ func TestRendering(t *testing.T) {
 func TestNewFileIsItsOwnersAlone(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.db")
-	l, err := Open(t.Context(), sqlledger.Config{Path: path, Create: true})
+	l, err := Open(t.Context(), Config{Path: path, Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
