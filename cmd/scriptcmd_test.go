@@ -34,6 +34,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"copies":      scriptCopies,
 		"gather":      scriptGather,
 		"await":       scriptAwait,
+		"awaitdead":   scriptAwaitDead,
 		"hostile":     scriptHostile,
 		"interrupted": scriptInterrupted,
 		"provider":    scriptProviderCmd,
@@ -241,5 +242,22 @@ func scriptInterrupted(ts *testscript.TestScript, neg bool, args []string) {
 	var exit *exec.ExitError
 	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != want {
 		ts.Fatalf("%s ends with %v, want exit code %d", strings.Join(args[1:], " "), err, want)
+	}
+}
+
+// awaitdead RUN waits until the lease of a run that ended badly is over.
+func scriptAwaitDead(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: awaitdead RUN")
+	}
+	for end := time.Now().Add(scriptPatience); ; time.Sleep(200 * time.Millisecond) {
+		ts.Check(ts.Exec("redrivectl", "runs", "show", args[0], "-o", "json"))
+		it, _ := scriptDocument(ts, nil)
+		if scriptEval(ts, "it.lives", it) == false {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("run %s lives on", args[0])
+		}
 	}
 }
