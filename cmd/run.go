@@ -23,7 +23,7 @@ import (
 // enough that a crashed run's queue is free again while the operator waits.
 const (
 	leaseTTL      = 15 * time.Second
-	deliveryLease = 2 * time.Minute
+	deliveryLease = 30 * time.Second
 	emptyTries    = 3
 	emptyWait     = 500 * time.Millisecond
 	archiveLife   = 90 * 24 * time.Hour

@@ -2,6 +2,7 @@ package redrive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -52,8 +53,12 @@ func (a *Approver) Approve(ctx context.Context, prefix string, items int, reason
 	}
 	given := len(counted(sp.ID, p, append(before, st), a.Now(), a.Solo))
 	s := Standing{Plan: sp, Given: given, Needed: p.Tier.Needed(), Approved: given >= p.Tier.Needed()}
-	if s.Approved && sp.State == PlanWaiting {
-		err = a.move(ctx, sp, PlanApproved, reason)
+	if !s.Approved {
+		return s, nil
+	}
+	err = a.move(ctx, sp, PlanApproved, reason)
+	if errors.Is(err, ErrRefused) {
+		return s, nil // another approver's statement moved it in the same moment
 	}
 	return s, err
 }

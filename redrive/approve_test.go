@@ -1,10 +1,12 @@
 package redrive_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
+	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/redrive"
 )
 
@@ -149,5 +151,28 @@ func TestApprovalEnds(t *testing.T) {
 	w.pass(9 * time.Hour)
 	if _, err := w.runner("run1").Run(w.ctx, string(d.ID)); !errors.Is(err, redrive.ErrRefused) {
 		t.Error(err)
+	}
+}
+
+// lateState is a store that dies between an approval and the plan's new state.
+type lateState struct{ redrive.Plans }
+
+func (lateState) SetPlanState(context.Context, redrive.PlanID, redrive.PlanState, redrive.PlanState, audit.Record) error {
+	return audit.ErrNotWritable
+}
+
+// TestApprovedButWaiting: the approvals count, not the state that follows them.
+func TestApprovedButWaiting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.lifted(1)
+	a := w.approver("a")
+	a.Plans = lateState{w.store}
+	if _, err := a.Approve(w.ctx, string(d.ID), 1, "fine"); !errors.Is(err, audit.ErrNotWritable) {
+		t.Fatal(err)
+	}
+	ended, err := w.runner("run1").Run(w.ctx, string(d.ID))
+	if err != nil || ended.Report.Redriven != 1 {
+		t.Errorf("%+v, %v", ended.Report, err)
 	}
 }

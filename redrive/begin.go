@@ -12,10 +12,10 @@ func (r *Runner) checkBegin(sp StoredPlan, as []Approval) error {
 	if err != nil {
 		return err
 	}
-	ready := sp.State == PlanApproved || sp.State == PlanWaiting && p.Tier.Needed() == 0
-	is := fmt.Errorf("plan %s is %s: %w", sp.ID, sp.State, ErrRefused)
-	if !ready && sp.State != PlanWaiting {
-		return is
+	// A waiting plan may have its approvals: the state follows the last of them
+	// in a transaction of its own.
+	if sp.State != PlanApproved && sp.State != PlanWaiting {
+		return fmt.Errorf("plan %s is %s: %w", sp.ID, sp.State, ErrRefused)
 	}
 	if why := r.changedSince(p); why != "" {
 		return fmt.Errorf("plan %s: %s: %w", sp.ID, why, ErrRefused)
@@ -23,10 +23,7 @@ func (r *Runner) checkBegin(sp StoredPlan, as []Approval) error {
 	if err := r.sameBounds(sp.ID, p); err != nil {
 		return err
 	}
-	if err := CheckApprovals(sp.ID, p, as, r.Now(), r.Solo); err != nil || ready {
-		return err
-	}
-	return is
+	return CheckApprovals(sp.ID, p, as, r.Now(), r.Solo)
 }
 
 func (r *Runner) sameBounds(id PlanID, p Plan) error {
