@@ -24,8 +24,8 @@ func newRootCmd(a *app) *cobra.Command {
 		Example:       "  redrivectl demo\n  redrivectl list digests\n  redrivectl list dump.json --jobs -o json",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          groupArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:          rootArgs,
+		RunE:          func(c *cobra.Command, args []string) error { return helpTopic(c, args).Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return a.validateGlobal()
 		},
@@ -72,6 +72,27 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	}
 	c.AddCommand(subs...)
 	return exits(c)
+}
+
+// rootArgs takes "help" and the words of a command; all else is unknown.
+func rootArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 && args[0] == "help" && helpTopic(c, args) != nil {
+		return nil
+	}
+	return groupArgs(c, args)
+}
+
+// helpTopic is the command that "help WORDS..." asks about, or nil.
+func helpTopic(root *cobra.Command, args []string) *cobra.Command {
+	if len(args) == 0 {
+		return root
+	}
+	c, rest, err := root.Find(args[1:])
+	if err != nil || len(rest) > 0 {
+		return nil
+	}
+	c.InitDefaultHelpFlag()
+	return c
 }
 
 func groupArgs(c *cobra.Command, args []string) error {

@@ -51,12 +51,16 @@ func isFile(arg string) bool {
 	if arg == "-" {
 		return true
 	}
-	ext := filepath.Ext(arg)
-	if !strings.ContainsAny(arg, `/\`) && ext != ".json" && ext != ".jsonl" {
+	if !looksLikeFile(arg) {
 		return false
 	}
 	info, err := os.Stat(arg)
 	return err == nil && !info.IsDir()
+}
+
+func looksLikeFile(arg string) bool {
+	ext := filepath.Ext(arg)
+	return strings.ContainsAny(arg, `/\`) || ext == ".json" || ext == ".jsonl"
 }
 
 // source resolves a QUEUE|FILE|- argument.

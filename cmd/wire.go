@@ -79,6 +79,9 @@ func unknownQueue(cfg *config.Config, arg string) error {
 			return fail(exitFailed, "redrivectl init --help", "queue %s: this build has only the local broker", arg)
 		}
 	}
+	if looksLikeFile(arg) {
+		return fail(exitFailed, "", "there is no file %s, and no queue of that name", arg)
+	}
 	names := make([]string, 0, len(cfg.Queues))
 	for name := range cfg.Queues {
 		names = append(names, name)
@@ -119,6 +122,9 @@ func (a *app) queue(ctx context.Context, arg string) (*queue, error) {
 
 func (a *app) openBroker(ctx context.Context, name string, qc config.Queue) (broker.Broker, error) {
 	f, err := local.Open(qc.Path, local.Options{Now: a.now})
+	if errors.Is(err, broker.ErrNoQueue) {
+		return nil, withHint(err, "correct queues."+name+".path; the application makes the queue file")
+	}
 	if err != nil {
 		return nil, err
 	}
