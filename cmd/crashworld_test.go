@@ -131,6 +131,7 @@ type crashWorld struct {
 
 	mu    sync.Mutex
 	ahead time.Duration // of the machine's clock, for every process
+	close func()
 }
 
 // now is the world's clock.
@@ -156,19 +157,20 @@ func openCrashWorld(t *testing.T, bin, dir string, ahead time.Duration) *crashWo
 	var err error
 	w.provider, err = providertest.New(providertest.Config{Now: w.now, Log: w.path("provider.log")})
 	crashMust(t, err)
-	t.Cleanup(func() { crashMust(t, w.provider.Close()) })
 	server := httptest.NewServer(w.provider)
-	t.Cleanup(server.Close)
 	w.url = server.URL
 	crashMust(t, os.WriteFile(w.path("redrivectl.yaml"), fmt.Appendf(nil, crashConfig, w.url), 0o600))
 	w.queues, err = local.Open(w.path("queue.db"), local.Options{Create: true, Now: w.now})
 	crashMust(t, err)
-	t.Cleanup(func() { crashMust(t, w.queues.Close()) })
 	w.ledger, err = sqlledger.Open(t.Context(), sqlledger.Config{
 		Path: w.path("ledger.db"), Create: true, Now: w.now, RowWritten: ledger.AtEnqueue, Consumer: demoConsumer,
 	})
 	crashMust(t, err)
-	t.Cleanup(func() { crashMust(t, w.ledger.Close()) })
+	w.close = sync.OnceFunc(func() {
+		server.Close()
+		crashMust(t, errors.Join(w.ledger.Close(), w.queues.Close(), w.provider.Close()))
+	})
+	t.Cleanup(w.close)
 	return w
 }
 

@@ -104,7 +104,11 @@ func (s *Store) openWriting(ctx context.Context, o Options) error {
 	if s.read, err = openDB(dsn(s.path, o.VFS, "rw")+"&_pragma=query_only(1)", 4); err != nil {
 		return errors.Join(err, write.Close())
 	}
-	broken, err := schemaFaults(ctx, write)
+	err = s.read.PingContext(ctx) // opens the file, so that a lost store is found here
+	var broken []string
+	if err == nil {
+		broken, err = schemaFaults(ctx, write)
+	}
 	if err == nil {
 		s.writer, err = newWriter(ctx, write, s, o.GroupWait, broken)
 	}
