@@ -72,7 +72,7 @@ func (a *app) progress() *term.Progress {
 // note writes a line for people to standard error.
 func (a *app) note(format string, args ...any) {
 	a.live.Finish()
-	fmt.Fprintln(a.stderr, term.Text(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintln(a.stderr, term.Text(fmt.Sprintf(format, args...))) // nowhere is left to tell of a failure
 }
 
 // config loads the configuration once.

@@ -107,8 +107,12 @@ func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive
 		v.State, v.Given = string(s.Plan.State), s.Given
 	}
 	r := result{Object: v, Headers: []string{"what", "value"}, Rows: [][]string{
-		{"plan", v.Plan}, {"decision", v.Decision}, {"person", fmt.Sprintf("%s (%s, not verified)", v.Person, who.Actor.Known)},
-		{"approvals", fmt.Sprintf("%d of %d", v.Given, v.Needed)}, {"approved", strconv.FormatBool(v.Approved)}, {"state", v.State},
+		{"plan", v.Plan},
+		{"decision", v.Decision},
+		{"person", fmt.Sprintf("%s (%s, not verified)", v.Person, who.Actor.Known)},
+		{"approvals", fmt.Sprintf("%d of %d", v.Given, v.Needed)},
+		{"approved", strconv.FormatBool(v.Approved)},
+		{"state", v.State},
 	}}
 	r.Rows = append(r.Rows, soloRows(v.Solo)...)
 	if v.Approved {

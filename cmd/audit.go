@@ -118,7 +118,7 @@ func (o *auditFindOptions) resolve(ctx context.Context, a *app, st *store.Store,
 func (a *app) auditStore(ctx context.Context) (*store.Store, error) {
 	st, err := a.storeToRead(ctx)
 	if err == nil && st == nil {
-		path, _ := a.storeFile() //nolint:errcheck // storeToRead has had it.
+		path, _ := a.storeFile() // storeToRead has had it
 		return nil, fail(exitFailed, "name the store: --store FILE or --config FILE", "there is no store at %s yet", path)
 	}
 	return st, err
@@ -269,8 +269,10 @@ func (a *app) verifyExport(ctx context.Context, export, checkpoint string) error
 
 func (a *app) printReport(report audit.Report) error {
 	r := result{Object: report, Headers: []string{"what", "value"}, Rows: [][]string{
-		{"ok", strconv.FormatBool(report.OK)}, {"records", strconv.FormatInt(report.Records, 10)},
-		{"open intents", strconv.Itoa(report.OpenIntents)}, {"store", report.Head.Store},
+		{"ok", strconv.FormatBool(report.OK)},
+		{"records", strconv.FormatInt(report.Records, 10)},
+		{"open intents", strconv.Itoa(report.OpenIntents)},
+		{"store", report.Head.Store},
 		{"head", fmt.Sprintf("%d %s", report.Head.Seq, report.Head.Hash)},
 	}}
 	for _, p := range report.Problems {

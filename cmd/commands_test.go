@@ -112,12 +112,10 @@ func TestExamples(t *testing.T) {
 // words splits a typed line as a shell would, as far as examples need it.
 func words(line string) []string {
 	var out []string
-	quoted := false
 	for i, part := range strings.Split(strings.TrimSpace(line), `"`) {
-		switch quoted = i%2 == 1; {
-		case quoted:
+		if quoted := i%2 == 1; quoted {
 			out = append(out, part)
-		default:
+		} else {
 			out = append(out, strings.Fields(part)...)
 		}
 	}

@@ -75,7 +75,7 @@ func (o *initOptions) run() error {
 
 // writeNew writes a file that must not exist.
 func writeNew(path, content string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // A config names secrets and holds none.
 	if err != nil {
 		return err
 	}

@@ -87,9 +87,9 @@ func (a *app) reportError(err error, code int) {
 		}{text, hint, code})
 		return
 	}
-	fmt.Fprintf(a.stderr, "redrivectl: %s\n", text)
+	_, _ = fmt.Fprintf(a.stderr, "redrivectl: %s\n", text) // nowhere is left to tell of a failure
 	if hint != "" {
-		fmt.Fprintf(a.stderr, "hint: %s\n", hint)
+		_, _ = fmt.Fprintf(a.stderr, "hint: %s\n", hint)
 	}
 }
 

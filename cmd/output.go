@@ -110,7 +110,7 @@ func writeCSV(w io.Writer, r result) error {
 	return c.Error()
 }
 
-func (a *app) writeTable(w io.Writer, r result) error {
+func (a *app) writeTable(w *bufio.Writer, r result) error {
 	t := a.terminal()
 	headers, rows := r.Headers, r.Rows
 	if t.IsTTY && t.Width < roomy && r.BriefHeaders != nil {

@@ -82,11 +82,20 @@ func (v planView) result(p redrive.Plan, items bool) result {
 		Object:  v,
 		Headers: []string{"what", "value"},
 		Rows: [][]string{
-			{"plan", v.Plan}, {"queue", v.Queue}, {"state", v.State}, {"reason", v.Reason}, {"requester", v.Requester},
-			{"selection", v.Query}, {"items", strconv.Itoa(v.ItemCount)}, {"actions", counts(v.Actions)}, {"classes", counts(v.Classes)},
+			{"plan", v.Plan},
+			{"queue", v.Queue},
+			{"state", v.State},
+			{"reason", v.Reason},
+			{"requester", v.Requester},
+			{"selection", v.Query},
+			{"items", strconv.Itoa(v.ItemCount)},
+			{"actions", counts(v.Actions)},
+			{"classes", counts(v.Classes)},
 			{"approval", fmt.Sprintf("%s (%s), %d of %d given", v.Tier, strings.Join(v.TierWhy, ", "), v.Given, v.Needed)},
 			{"rate", fmt.Sprintf("%s/s, about %s", p.RatePerSecond, planDuration(p))},
-			{"expires", v.ExpiresAt.UTC().Format(time.RFC3339)}, {"left out", counts(v.LeftOut)}, {"held", heldText(v.Held)},
+			{"expires", v.ExpiresAt.UTC().Format(time.RFC3339)},
+			{"left out", counts(v.LeftOut)},
+			{"held", heldText(v.Held)},
 		},
 	}
 	r.Rows = append(r.Rows, soloRows(v.Solo)...)

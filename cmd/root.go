@@ -50,7 +50,7 @@ func newRootCmd(a *app) *cobra.Command {
 		newRevokeCmd(a), newRunCmd(a), newResumeCmd(a), newRunsCmd(a))
 	addGroup(c, "Account for it:", newAuditCmd(a), newPolicyCmd(a), newLedgerCmd(a))
 	addGroup(c, "Start:", newDemoCmd(a), newInitCmd(a), newCompletionCmd(a), newVersionCmd(a))
-	c.AddCommand(newGenCmd(a))
+	c.AddCommand(newGenCmd())
 	return exits(c)
 }
 

@@ -234,9 +234,17 @@ func beginHint(err error, p redrive.Plan) string {
 
 func (v runView) result() result {
 	rows := [][]string{
-		{"run", v.Run}, {"plan", v.Plan}, {"queue", v.Queue}, {"state", v.State}, {"planned", strconv.Itoa(v.Planned)},
-		{"redriven", strconv.Itoa(v.Redriven)}, {"settled", strconv.Itoa(v.Settled)}, {"discarded", strconv.Itoa(v.Discarded)},
-		{"failed", strconv.Itoa(v.Failed)}, {"unknown", strconv.Itoa(v.Unknown)}, {"remaining", strconv.Itoa(v.Remaining)},
+		{"run", v.Run},
+		{"plan", v.Plan},
+		{"queue", v.Queue},
+		{"state", v.State},
+		{"planned", strconv.Itoa(v.Planned)},
+		{"redriven", strconv.Itoa(v.Redriven)},
+		{"settled", strconv.Itoa(v.Settled)},
+		{"discarded", strconv.Itoa(v.Discarded)},
+		{"failed", strconv.Itoa(v.Failed)},
+		{"unknown", strconv.Itoa(v.Unknown)},
+		{"remaining", strconv.Itoa(v.Remaining)},
 	}
 	for _, why := range slices.Sorted(maps.Keys(v.Skipped)) {
 		rows = append(rows, []string{"skipped: " + why, strconv.Itoa(v.Skipped[why])})

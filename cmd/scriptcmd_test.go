@@ -186,7 +186,7 @@ func scriptTamper(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	db, err := sql.Open("sqlite3", "file:"+ts.MkAbs(args[0]))
 	ts.Check(err)
-	defer db.Close() //nolint:errcheck // The statement's own error is checked.
+	defer db.Close()
 	res, err := db.Exec(args[1])
 	ts.Check(err)
 	if n, err := res.RowsAffected(); err == nil && n == 0 && !strings.HasPrefix(args[1], "DROP") && !strings.HasPrefix(args[1], "CREATE") {

@@ -24,15 +24,21 @@ func scriptHostile(ts *testscript.TestScript, neg bool, args []string) {
 	payload, err := json.Marshal(map[string]string{"text": hostileText})
 	ts.Check(err)
 	jobs := []map[string]any{
-		{"key": "h-1", "payload": json.RawMessage(payload), "reason": reasonOf("429", hostileText),
-			"customer": hostileText, "region": hostileText, "kind": hostileText, "state": "failed", "class": "throttled"},
+		{
+			"key": "h-1", "payload": json.RawMessage(payload), "reason": reasonOf("429", hostileText),
+			"customer": hostileText, "region": hostileText, "kind": hostileText, "state": "failed", "class": "throttled",
+		},
 		{"key": "h-2" + strings.ReplaceAll(hostileText, "\x00", ""), "reason": reasonOf("429", "plain")},
-		{"key": "h-3", "body_base64": []byte("raw \xff\xfe\x00\x1b[31m\x9b31m\x80 bytes"),
+		{
+			"key": "h-3", "body_base64": []byte("raw \xff\xfe\x00\x1b[31m\x9b31m\x80 bytes"),
 			"attributes": map[string]string{"job_key": "h-3", "note": hostileText},
 			"binary":     map[string][]byte{"blob": []byte("\x00\xff\x1b]52;c;x\x07")},
-			"reason":     reasonOf("429", "x"), "state": "failed", "class": "throttled"},
-		{"key": "h-4", "payload": json.RawMessage(`"` + strings.Repeat("long ", 1<<20/5) + `"`),
-			"reason": reasonOf("429", strings.Repeat("why ", 1<<20/4)), "state": "failed", "class": "throttled"},
+			"reason":     reasonOf("429", "x"), "state": "failed", "class": "throttled",
+		},
+		{
+			"key": "h-4", "payload": json.RawMessage(`"` + strings.Repeat("long ", 1<<20/5) + `"`),
+			"reason": reasonOf("429", strings.Repeat("why ", 1<<20/4)), "state": "failed", "class": "throttled",
+		},
 		{"body_base64": []byte("\x1b[31m" + strings.Repeat("\xc3\x28", 100)), "reason": reasonOf(hostileText, "y")},
 	}
 	var lines []byte

@@ -145,7 +145,7 @@ func scriptSeed(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	s := &seeder{ts: ts, ctx: context.Background(), provider: ts.Value(providerKey{}).(*scriptProvider)}
 	s.open(ordered)
-	defer s.file.Close() //nolint:errcheck // Every write was checked.
+	defer s.file.Close()
 	for line := range strings.Lines(ts.ReadFile(args[len(args)-1])) {
 		var j seedJob
 		if err := json.Unmarshal([]byte(line), &j); err != nil {
@@ -325,7 +325,7 @@ func scriptCopies(ts *testscript.TestScript, neg bool, args []string) {
 func scriptMessages(ts *testscript.TestScript, database, queue string) []broker.Message {
 	f, err := local.Open(ts.MkAbs(database), local.Options{})
 	ts.Check(err)
-	defer f.Close() //nolint:errcheck // Only read.
+	defer f.Close()
 	var ms []broker.Message
 	_, err = f.Queue(queue).Browse(context.Background(), 0, func(m broker.Message) error {
 		ms = append(ms, m)

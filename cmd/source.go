@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,7 +106,7 @@ func (a *app) dumpSource(arg string) (*source, error) {
 var errEnough = errors.New("limit reached")
 
 func (a *app) browseDump(ctx context.Context, arg string, limit int, each func(broker.Message) error) (broker.Completeness, error) {
-	var in io.Reader = a.stdin
+	in := a.stdin
 	if arg != "-" {
 		f, err := os.Open(arg)
 		if err != nil {

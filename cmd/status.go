@@ -206,8 +206,13 @@ func statusResult(views []queueStatus) result {
 		}
 		rows := [][2]string{
 			{"quarantined", fmt.Sprintf("%d visible, %d in flight, %d delayed (%s)", v.Visible, v.InFlight, v.Delayed, v.Counted)},
-			{"oldest", age}, {"classes", counts(v.Classes)}, {"actions", counts(v.Actions)}, {"held until", counts(v.Needs)},
-			{"pending sends", number(v.PendingSends)}, {"orphans", number(v.Orphans)}, {"waiting plans", strconv.Itoa(v.WaitingPlans)},
+			{"oldest", age},
+			{"classes", counts(v.Classes)},
+			{"actions", counts(v.Actions)},
+			{"held until", counts(v.Needs)},
+			{"pending sends", number(v.PendingSends)},
+			{"orphans", number(v.Orphans)},
+			{"waiting plans", strconv.Itoa(v.WaitingPlans)},
 		}
 		for _, row := range rows {
 			r.Rows = append(r.Rows, []string{v.Queue, row[0], row[1]})

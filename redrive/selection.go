@@ -122,8 +122,13 @@ func (m *matcher) matches(a reconcile.Assessed) (bool, error) {
 		list  []string
 		value string
 	}{
-		{s.Class, string(a.Class.Class)}, {s.ReasonType, j.Failure.Type}, {s.Period, j.Period},
-		{s.Region, j.Region}, {s.Schema, j.SchemaVersion}, {s.CustomerStatus, j.CustomerStatus}, {s.Channel, j.Channel},
+		{s.Class, string(a.Class.Class)},
+		{s.ReasonType, j.Failure.Type},
+		{s.Period, j.Period},
+		{s.Region, j.Region},
+		{s.Schema, j.SchemaVersion},
+		{s.CustomerStatus, j.CustomerStatus},
+		{s.Channel, j.Channel},
 	} {
 		if len(f.list) > 0 && !slices.Contains(f.list, f.value) {
 			return false, nil
