@@ -28,8 +28,9 @@ type JudgeInput struct {
 	// Fenced: the row is fenced, by a run that may change the ledger. Without it
 	// the best no is provisional.
 	Fenced bool
-	// Attempts are the tries in question: the unresolved ones.
-	Attempts []Try
+	// Attempts are the tries in question: the unresolved ones. Known are the
+	// others: a refusal on record may be one of theirs.
+	Attempts, Known []Try
 	// Quiet is when the last of them can have sent at the latest: the latest
 	// send deadline, or the fence's time where the ledger records none. Zero:
 	// not known.
@@ -164,7 +165,7 @@ func judgeRejected(in JudgeInput, r sifted) Judgement {
 	switch {
 	case !in.Fenced:
 		j = Judgement{Verdict: ProvisionalNo, Why: "not_fenced"}
-	case !in.TransportRetries && eachRejected(in.Attempts, r.rejected):
+	case !in.TransportRetries && in.eachRejected(r.rejected):
 		j = Judgement{Verdict: Rejected, Why: "each_attempt_rejected"}
 	default:
 		j = judgeNo(in, Rejected)
@@ -175,17 +176,23 @@ func judgeRejected(in JudgeInput, r sifted) Judgement {
 	return j
 }
 
-// eachRejected reports that every attempt has a refusal of its own: by its
-// request ID where it has one, else one more record for it.
-func eachRejected(tries []Try, rejected map[string]bool) bool {
+// eachRejected reports that every attempt in question has a refusal of its own:
+// by its request ID where it has one, else one more record than the known
+// attempts can account for.
+func (in JudgeInput) eachRejected(rejected map[string]bool) bool {
 	spare := len(rejected)
-	for _, t := range tries {
+	for _, t := range in.Known {
+		if t.RequestID == "" || rejected[t.RequestID] {
+			spare--
+		}
+	}
+	for _, t := range in.Attempts {
 		if t.RequestID != "" && !rejected[t.RequestID] {
 			return false
 		}
 		spare--
 	}
-	return len(tries) > 0 && spare >= 0
+	return len(in.Attempts) > 0 && spare >= 0
 }
 
 // judgeNo weighs a whole answer that shows no acceptance. The order matters

@@ -109,6 +109,18 @@ func TestJudge(t *testing.T) {
 			Judgement{Verdict: Accepted, Why: "found", Detail: "delivered", RequestID: "r1"}},
 		{"the one attempt was rejected", func(in *JudgeInput) { found(in, rejected); in.Control, in.Second = nil, nil },
 			Judgement{Verdict: Rejected, Why: "each_attempt_rejected", RequestID: "r1"}},
+		{"the refusal is a known attempt's", func(in *JudgeInput) {
+			found(in, rejected)
+			in.Known, in.Attempts, in.Control = []Try{{Number: 1, RequestID: "r1"}}, []Try{{Number: 2}}, nil
+		}, Judgement{Verdict: ProvisionalNo, Why: WhyNoControl, RequestID: "r1"}},
+		{"the refusal may be a known attempt's", func(in *JudgeInput) {
+			found(in, rejected)
+			in.Known, in.Attempts, in.Control = []Try{{Number: 1}}, []Try{{Number: 2}}, nil
+		}, Judgement{Verdict: ProvisionalNo, Why: WhyNoControl, RequestID: "r1"}},
+		{"a known attempt was refused before there was a record", func(in *JudgeInput) {
+			found(in, rejected)
+			in.Known, in.Attempts, in.Control = []Try{{Number: 1, RequestID: "r0"}}, []Try{{Number: 2}}, nil
+		}, Judgement{Verdict: Rejected, Why: "each_attempt_rejected", RequestID: "r1"}},
 		{"another attempt is open", func(in *JudgeInput) {
 			found(in, rejected)
 			in.Attempts = append(in.Attempts, Try{Number: 2})

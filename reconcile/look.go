@@ -137,7 +137,7 @@ func (w *work) judge(s *subject) Judgement {
 	return Judge(JudgeInput{
 		JobKey: s.key.JobKey, Capabilities: w.Provider.Capabilities(),
 		Fenced:   s.fenced && w.apply,
-		Attempts: s.question.tries, Quiet: s.question.quiet, Earliest: s.question.earliest,
+		Attempts: s.question.tries, Known: s.question.known, Quiet: s.question.quiet, Earliest: s.question.earliest,
 		First: s.first, Second: s.second, Control: s.control,
 		MaxPause: w.Settings.MaxPause, ClockMargin: w.Settings.ClockMargin,
 		SecondLookAfter: w.Settings.SecondLookAfter, LedgerOffset: w.ledgerIs,

@@ -10,6 +10,7 @@ import (
 // and the time in which they can have sent.
 type question struct {
 	tries     []Try
+	known     []Try // the other attempts, whose outcome is known
 	requestID string
 	earliest  time.Time // zero: not known
 	quiet     time.Time // after that none of them can send; zero: not known
@@ -19,14 +20,13 @@ type question struct {
 // disagree and none is, about all that no verdict covers. claimLife stands in
 // for a deadline that an unfenced row does not record.
 func questionOf(row ledger.Row, claimLife time.Duration) question {
-	as := openAttempts(row)
+	as, known := openAttempts(row)
 	if len(as) == 0 {
 		return questionWithoutHistory(row, claimLife)
 	}
-	q := question{earliest: as[0].ClaimedAt}
+	q := question{tries: triesOf(as), known: triesOf(known), earliest: as[0].ClaimedAt}
 	undated := false
 	for _, a := range as {
-		q.tries = append(q.tries, Try{Number: a.Number, RequestID: a.RequestID})
 		if a.RequestID != "" {
 			q.requestID = a.RequestID
 		}
@@ -42,20 +42,28 @@ func questionOf(row ledger.Row, claimLife time.Duration) question {
 	return q
 }
 
-func openAttempts(row ledger.Row) []ledger.Attempt {
-	var open, notJudged []ledger.Attempt
+// openAttempts are those in question, and the others.
+func openAttempts(row ledger.Row) (open, known []ledger.Attempt) {
+	inQuestion := func(a ledger.Attempt) bool { return a.Resolution != ledger.ByVerdict }
+	if _, unresolved := row.EarliestUnresolved(); unresolved {
+		inQuestion = func(a ledger.Attempt) bool { return a.Resolution == ledger.Unresolved }
+	}
 	for _, a := range row.Attempts {
-		if a.Resolution == ledger.Unresolved {
+		if inQuestion(a) {
 			open = append(open, a)
-		}
-		if a.Resolution != ledger.ByVerdict {
-			notJudged = append(notJudged, a)
+		} else {
+			known = append(known, a)
 		}
 	}
-	if len(open) > 0 {
-		return open
+	return open, known
+}
+
+func triesOf(as []ledger.Attempt) []Try {
+	var ts []Try
+	for _, a := range as {
+		ts = append(ts, Try{Number: a.Number, RequestID: a.RequestID})
 	}
-	return notJudged
+	return ts
 }
 
 // questionWithoutHistory goes by the row alone: the attempts before its last

@@ -323,6 +323,38 @@ func TestRunMovesRowsByWhatIsProven(t *testing.T) {
 	w.want(w.run(true), map[string]line{})
 }
 
+// TestRunTakesNoRecordOfAnEarlierAttemptForTheLast: a refusal that the ledger
+// has accounted for says nothing of an attempt that came after it.
+func TestRunTakesNoRecordOfAnEarlierAttemptForTheLast(t *testing.T) {
+	t.Parallel()
+	for _, resolved := range []string{"worker", "verdict"} {
+		t.Run("by "+resolved, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.claim("j")
+			w.send("j", providertest.Fault{Kind: providertest.Refuse, Status: 422, Recorded: true})
+			w.dead("j", classify.Timeout)
+			if resolved == "worker" {
+				w.apply(ledger.Change{
+					Key: key("j"), From: ledger.Sending, FromAttempt: 1, To: ledger.Failed,
+					ErrorClass: "rejected_payload", Effect: ledger.EffectNone, Resolve: ledger.ByWorker,
+				})
+			} else {
+				w.settled()
+				w.want(w.run(true), map[string]line{"j": {reconcile.Rejected, reconcile.Hold, "needs_fix", ledger.Failed}})
+			}
+			w.apply(ledger.Change{Key: key("j"), From: ledger.Failed, FromAttempt: 1, To: ledger.Queued, Run: "r"})
+			w.apply(ledger.Change{Key: key("j"), From: ledger.Queued, FromAttempt: 2, FromRun: "r", To: ledger.Sending, ClaimLife: life})
+			w.send("j", providertest.Fault{Kind: providertest.Late, For: life + delay/2})
+			w.Advance(life)
+			w.want(w.run(true), map[string]line{"j": {reconcile.TooEarly, reconcile.Hold, "too_early", ledger.Fenced}})
+			w.succeeds("after")
+			w.Advance(delay + pause + 2*margin)
+			w.want(w.run(true), map[string]line{"j": {reconcile.Accepted, reconcile.Settle, "already_sent", ledger.Reconciled}})
+		})
+	}
+}
+
 func TestRunWithoutApplyChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
