@@ -26,6 +26,8 @@ type EffectInput struct {
 // does not retry. A verdict that covers every attempt makes it none.
 func EffectOf(in EffectInput) classify.Effect {
 	switch {
+	case in.Row != nil && (in.Row.State.Committed() || in.Row.LateAccept):
+		return classify.EffectUnknown // it happened; no failure proves that nothing was sent
 	case in.History && coveredByVerdict(in.Row):
 		return classify.EffectNone
 	case in.TransportRetries:

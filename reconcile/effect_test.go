@@ -40,6 +40,8 @@ func TestEffectOf(t *testing.T) {
 			Row: tried(ledger.Failed, "none", ledger.ByWorker)}, none},
 		{"covered by a verdict", EffectInput{Message: unknown, History: true, TransportRetries: true,
 			Row: tried(ledger.Failed, "none", ledger.ByVerdict, ledger.ByVerdict)}, none},
+		{"proven to have happened", EffectInput{Message: none, History: true, Row: tried(ledger.Reconciled, "", ledger.ByVerdict)}, unknown},
+		{"accepted late", EffectInput{Message: none, History: true, Row: lateRow()}, unknown},
 		{"claimed after the verdict", EffectInput{Message: none, History: true,
 			Row: tried(ledger.Sending, "", ledger.ByVerdict, ledger.Unresolved)}, unknown},
 		{"row without history says unknown", EffectInput{Message: none, Receives: 1, Row: &ledger.Row{State: ledger.Failed, Effect: "unknown"}}, unknown},
@@ -109,4 +111,11 @@ func TestStandingOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lateRow is a row that failed by all records, and was accepted after that.
+func lateRow() *ledger.Row {
+	r := tried(ledger.Failed, "none", ledger.ByWorker)
+	r.LateAccept = true
+	return r
 }
