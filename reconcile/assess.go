@@ -287,7 +287,7 @@ func ReplayUntil(row ledger.Row, caps provider.Capabilities, maxPause time.Durat
 
 // stillAbout reports that a verdict on record speaks of the job as it is. An
 // acceptance always does: the effect happened. Any other verdict is about the
-// attempts up to its own, and is void once there were more.
+// attempts up to its own, and is void once there were more, or another claim.
 func stillAbout(f Found, lk *ledger.Lookup, j job.Job) bool {
 	if f.Verdict == Accepted {
 		return true
@@ -296,11 +296,23 @@ func stillAbout(f Found, lk *ledger.Lookup, j job.Job) bool {
 		return f.Attempt == 0 && !f.At.Before(j.Failure.At) && !f.At.Before(j.Message.SentAt)
 	}
 	row := lk.Row
-	if f.Attempt != row.Attempt {
+	if f.Attempt != row.Attempt || !row.ClaimedAt.IsZero() && !row.ClaimedAt.Before(f.askedAt()) {
 		return false
 	}
 	if f.Verdict == NotAccepted || f.Verdict == Rejected {
 		return row.State == ledger.Fenced && row.FencedAt.Equal(f.Evidence.FencedAt) || coveredByVerdict(&row)
 	}
 	return true
+}
+
+// askedAt is when the provider was first asked, as far as is known: what began
+// later the verdict cannot speak of.
+func (f Found) askedAt() time.Time {
+	at := f.At
+	for _, l := range f.Evidence.Looks {
+		if !l.AskedAt.IsZero() && l.AskedAt.Before(at) {
+			at = l.AskedAt
+		}
+	}
+	return at
 }

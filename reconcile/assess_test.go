@@ -24,6 +24,10 @@ func TestStillAbout(t *testing.T) {
 	early := Found{Attempt: 1, Verdict: TooEarly, At: noon}
 	noRow := Found{Verdict: ProvisionalNo, At: noon}
 	later := job.Job{Message: broker.Message{SentAt: noon.Add(time.Second)}}
+	claimed := row(ledger.Fenced, 1, "")
+	claimed.Row.ClaimedAt = noon.Add(time.Second)
+	asked := early
+	asked.At, asked.Evidence.Looks = noon.Add(time.Minute), []provider.Evidence{{AskedAt: noon}}
 	tests := []struct {
 		name string
 		f    Found
@@ -38,6 +42,8 @@ func TestStillAbout(t *testing.T) {
 		{"claimed since", no, row(ledger.Sending, 1, ""), job.Job{}, false},
 		{"another attempt", no, row(ledger.Failed, 2, ledger.ByVerdict), job.Job{}, false},
 		{"too early, same attempt", early, row(ledger.Fenced, 1, ""), job.Job{}, true},
+		{"claimed since it was found", early, claimed, job.Job{}, false},
+		{"claimed since it was asked", asked, claimed, job.Job{}, false},
 		{"no row", noRow, nil, job.Job{}, true},
 		{"no row, a newer copy", noRow, nil, later, false},
 		{"the row is gone", no, &ledger.Lookup{Found: ledger.Missing}, job.Job{}, false},

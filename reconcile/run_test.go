@@ -355,6 +355,29 @@ func TestRunTakesNoRecordOfAnEarlierAttemptForTheLast(t *testing.T) {
 	}
 }
 
+// TestVerdictEndsWithTheNextClaim: a row that a dead run left queued is claimed
+// at the same attempt, and what was found before says nothing of that claim.
+func TestVerdictEndsWithTheNextClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dies("j")
+	w.Advance(life)
+	w.apply(ledger.Change{Key: key("j"), From: ledger.Sending, FromAttempt: 1, To: ledger.Fenced})
+	w.apply(ledger.Change{Key: key("j"), From: ledger.Fenced, FromAttempt: 1, To: ledger.Queued, Run: "dead"})
+	w.settled()
+	w.want(w.run(false), map[string]line{"j": {reconcile.ProvisionalNo, reconcile.Hold, "provisional_no", ledger.Queued}})
+	w.apply(ledger.Change{Key: key("j"), From: ledger.Queued, FromAttempt: 2, FromRun: "dead", To: ledger.Sending, ClaimLife: life})
+	w.send("j")
+	w.Advance(life)
+	as, err := w.r.Assess(t.Context(), w.jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := as[0].With(reconcile.Lifts{AcceptProvision: true}, reconcile.NotDeclared); d.Action != reconcile.Hold {
+		t.Errorf("decided %+v by %+v", d, as[0].Verdict)
+	}
+}
+
 func TestRunWithoutApplyChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
