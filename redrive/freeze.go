@@ -58,13 +58,15 @@ func (it *Item) isText() bool {
 }
 
 // sendBefore bounds the claim of a new attempt while an earlier one is
-// unresolved: the provider must still honour the job key, and the job must not
-// be too old. Zero where nothing is unresolved or nothing bounds it.
+// unresolved, or the redrive rests on the provider's key: the provider must
+// still honour the job key, and the job must not be too old. Zero where neither
+// holds or nothing bounds it.
 func sendBefore(a reconcile.Assessed, q QueueFacts) time.Time {
 	if a.Row == nil || a.Row.Found != ledger.Present || !q.LedgerSendBefore {
 		return time.Time{}
 	}
-	if _, ok := a.Row.Row.EarliestUnresolved(); !ok {
+	_, open := a.Row.Row.EarliestUnresolved()
+	if !open && !a.Input.Unresolved && a.Decision.Row != rowReplaySafe {
 		return time.Time{}
 	}
 	var bound time.Time
