@@ -6,19 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/config"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/store"
-	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/redrivectl/redrivectl/redrive"
-	"github.com/spf13/cobra"
 )
 
 func newPlanCmd(a *app) *cobra.Command {
@@ -342,97 +341,3 @@ func (o *planOptions) print(d redrive.Draft) error {
 	}
 	return o.app.print(r)
 }
-
-// allJobs reads the whole queue, and keeps of each message all but its content.
-func (a *app) allJobs(ctx context.Context, q *queue) ([]job.Job, broker.Completeness, error) {
-	var jobs []job.Job
-	p := a.progress()
-	c, err := q.broker.Browse(ctx, 0, func(m broker.Message) error {
-		jobs = append(jobs, q.decode(m).WithoutContent())
-		p.Update(term.Step{What: "looking at " + q.name, Done: int64(len(jobs))})
-		return nil
-	})
-	if err != nil {
-		return nil, c, fmt.Errorf("look at %s: %w", q.name, err)
-	}
-	return jobs, c, nil
-}
-
-func (a *app) planner(q *queue, st *store.Store) (*redrive.Planner, error) {
-	who, err := a.who()
-	if err != nil {
-		return nil, err
-	}
-	customer, err := a.customers(st)
-	if err != nil {
-		return nil, err
-	}
-	shipped, err := a.shipped(q)
-	if err != nil {
-		return nil, err
-	}
-	limits := q.policy.Limits()
-	return &redrive.Planner{
-		Plans: st, Assess: a.judge(q, st), Who: who, Now: a.now, Nonce: randomHex,
-		Customer: customer, Shipped: shipped, RedriveCap: &limits.RedriveCap, SelfMax: &limits.SelfMax,
-	}, nil
-}
-
-// shipped are the digests of policy and settings that count as approved because
-// they make no claim of the user's own.
-func (a *app) shipped(q *queue) (map[string]bool, error) {
-	policy, err := classify.Default()
-	if err != nil {
-		return nil, err
-	}
-	digests, err := a.digests(q)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]bool{policy.SHA256(): true, digests.Settings: a.cfg.ShippedSettings(q.name)}, nil
-}
-
-// judge decides under a plan's lifts, from what ledger, provider and store say.
-func (a *app) judge(q *queue, k knowledge) redrive.Judge {
-	return redrive.Judge{
-		Facts: a.assessor(q, k),
-		Disposition: func(c classify.Class) (classify.Disposition, bool) {
-			return q.policy.Of(c, "claimed").Disposition, q.policy.Has(c)
-		},
-	}
-}
-
-func (a *app) digests(q *queue) (redrive.Digests, error) {
-	settings, err := a.cfg.SettingsSHA256(q.name)
-	if err != nil {
-		return redrive.Digests{}, fmt.Errorf("digest the settings of %s: %w", q.name, err)
-	}
-	return redrive.Digests{Policy: q.policy.SHA256(), Settings: settings}, nil
-}
-
-func (a *app) queueFacts(ctx context.Context, q *queue) (redrive.QueueFacts, error) {
-	d, err := q.broker.Describe(ctx)
-	if err != nil {
-		return redrive.QueueFacts{}, fmt.Errorf("describe %s: %w", q.name, err)
-	}
-	caps := q.broker.Capabilities()
-	f := redrive.QueueFacts{
-		Name: q.name, Entity: d.Queue, Broker: q.brokerName, Consumer: q.cfg.Consumer,
-		Ledger: q.ledger != nil, FanOut: caps.FanOut, Ordered: caps.Ordered,
-		MaxPause: q.cfg.Worker.MaxPause, MaxAge: q.cfg.MaxAge,
-	}
-	if len(q.cfg.Sources) == 1 {
-		f.Destination = q.cfg.Sources[0]
-	}
-	if q.ledger != nil {
-		caps := q.ledger.Capabilities()
-		f.LedgerWritable, f.LedgerSendBefore = caps.Writable, caps.SendBefore
-	}
-	if q.provider != nil {
-		caps := q.provider.Capabilities()
-		f.Provider = &caps
-	}
-	return f, nil
-}
-
-func sorted(names []string) []string { slices.Sort(names); return names }

@@ -134,7 +134,7 @@ func (a *app) runPlan(ctx context.Context, prefix string) error {
 		return err
 	}
 	ended, err := r.Run(ctx, string(sp.ID))
-	return a.reportRun(ended, p, err)
+	return a.reportRun(ended, p, "redrivectl plan show "+string(sp.ID[:12]), err)
 }
 
 func runQuestion(id redrive.PlanID, p redrive.Plan) string {
@@ -196,13 +196,14 @@ func (a *app) resumeRun(ctx context.Context, prefix string) error {
 		return err
 	}
 	ended, err := r.Resume(ctx, string(rr.ID))
-	return a.reportRun(ended, sp.Plan, err)
+	return a.reportRun(ended, sp.Plan, "redrivectl runs show "+string(rr.ID), err)
 }
 
-// reportRun prints what was done, also where the run ended early.
-func (a *app) reportRun(e redrive.Ended, p redrive.Plan, err error) error {
+// reportRun prints what was done, also where the run ended early. refused is what
+// to look at where it never began.
+func (a *app) reportRun(e redrive.Ended, p redrive.Plan, refused string, err error) error {
 	if e.Run == "" {
-		return withHint(err, beginHint(err, p))
+		return withHint(err, beginHint(err, refused))
 	}
 	v := newRunView(e, p.Queue)
 	v.Solo = a.solo()
@@ -220,7 +221,7 @@ func (a *app) reportRun(e redrive.Ended, p redrive.Plan, err error) error {
 }
 
 // beginHint is what to look at when a run did not begin.
-func beginHint(err error, p redrive.Plan) string {
+func beginHint(err error, refused string) string {
 	var taken *redrive.TakenError
 	switch {
 	case errors.As(err, &taken):
@@ -228,7 +229,7 @@ func beginHint(err error, p redrive.Plan) string {
 	case errors.Is(err, audit.ErrNotWritable), errors.Is(err, audit.ErrBroken):
 		return "redrivectl audit verify"
 	default:
-		return "redrivectl list " + p.Queue + " --jobs, then a new plan"
+		return refused
 	}
 }
 

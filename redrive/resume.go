@@ -35,7 +35,7 @@ func (r *Runner) Resume(ctx context.Context, prefix string) (Ended, error) {
 	}
 	lease, err := r.Runs.Resume(ctx, rr.ID, r.begin(sp.ID, rr.ID), r.startRecord(sp, rr.ID, "resume"))
 	if err != nil {
-		return Ended{}, fmt.Errorf("resume run %s: %w", rr.ID, err)
+		return Ended{}, err // it names the run, or whoever has the queue
 	}
 	crash.At("resume.0.begun")
 	ends, err := r.Runs.Ends(ctx, rr.ID)

@@ -89,7 +89,7 @@ func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
 	run := r.NewRunID()
 	lease, err := r.Runs.Begin(ctx, r.begin(sp.ID, run), r.checkBegin, r.startRecord(sp, run, "start"))
 	if err != nil {
-		return Ended{}, fmt.Errorf("begin the run of plan %s: %w", sp.ID, err)
+		return Ended{}, err // it names the plan, or whoever was first
 	}
 	crash.At("run.0.begun")
 	p, err := sp.Verify()
