@@ -211,6 +211,8 @@ func (a *app) reportRun(e redrive.Ended, p redrive.Plan, refused string, err err
 		return errors.Join(err, perr)
 	}
 	switch {
+	case err != nil && v.State == string(redrive.RunAborted):
+		return withHint(err, "redrivectl runs show "+v.Run)
 	case err != nil:
 		return withHint(err, "redrivectl resume "+v.Run)
 	case v.State == string(redrive.RunInterrupted) || v.partly():
