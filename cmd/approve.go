@@ -97,7 +97,7 @@ func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive
 	if err != nil {
 		return err
 	}
-	ap := &redrive.Approver{Plans: st, Who: who, Now: a.now, Solo: a.cfg.Approval.Solo}
+	ap := &redrive.Approver{Plans: st, Who: who, Now: a.now, Persons: a.persons()}
 	v, err := act(ap)
 	if err != nil {
 		return withHint(notFound("plan", plan, err), "redrivectl plan show "+plan)
@@ -119,6 +119,11 @@ func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive
 		r.After = []string{"", "next: redrivectl run " + v.Plan[:12]}
 	}
 	return a.print(r)
+}
+
+// persons is how the config knows who approves.
+func (a *app) persons() redrive.Persons {
+	return redrive.Persons{Solo: a.cfg.Approval.Solo, Declared: a.cfg.Approval.Identity == config.Declared}
 }
 
 // solo is why a team of one approves for itself; nil: it does not. Every output

@@ -181,7 +181,7 @@ func (a *app) showPlan(ctx context.Context, prefix string, items bool) error {
 	if st == nil {
 		return notFound("plan", prefix, fmt.Errorf("%w: there is no store yet", redrive.ErrNotFound))
 	}
-	approver := redrive.Approver{Plans: st, Now: a.now, Solo: a.cfg.Approval.Solo}
+	approver := redrive.Approver{Plans: st, Now: a.now, Persons: a.persons()}
 	s, err := approver.Standing(ctx, prefix)
 	if err != nil {
 		return notFound("plan", prefix, err)

@@ -281,7 +281,7 @@ func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*r
 	progress := a.progress()
 	return &redrive.Runner{
 		Broker: q.broker, Ledger: q.ledger, LedgerName: q.cfg.Ledger, Plans: st, Runs: st, Archive: st, Assess: a.judge(q, st), Decode: q.decode,
-		Current: digests, Solo: a.cfg.Approval.Solo, Owner: who.Actor.Name, Retention: archiveLife,
+		Current: digests, Persons: a.persons(), Owner: who.Actor.Name, Retention: archiveLife,
 		Who: who, NewRunID: func() redrive.RunID { return redrive.RunID(randomHex()) },
 		Now: a.now, Sleep: sleep, Ticks: ticks,
 		LeaseTTL: leaseTTL, DeliveryLease: deliveryLease, EmptyTries: emptyTries, EmptyWait: emptyWait, Workers: 1,

@@ -20,12 +20,24 @@ const (
 // MaxApproval is the longest life of an approval.
 const MaxApproval = 8 * time.Hour
 
+// Persons is how the configuration in force knows them.
+type Persons struct {
+	Solo string // why a team of one approves for itself; empty: it does not
+	// Declared: whoever acts may say who he is. Otherwise a statement by a name
+	// that was only declared, under a configuration of its maker's, counts for
+	// nothing.
+	Declared bool
+}
+
+// knownDeclared is Approval.Known of a person who only said who he is.
+const knownDeclared = "declared"
+
 // Approver takes statements over plans.
 type Approver struct {
 	Plans Plans
 	Who
-	Solo string // why a team of one approves for itself; empty: it does not
-	Now  func() time.Time
+	Persons
+	Now func() time.Time
 }
 
 // Standing is what a plan has of the approvals that it needs.
@@ -51,7 +63,7 @@ func (a *Approver) Approve(ctx context.Context, prefix string, items int, reason
 	if err := a.save(ctx, sp, st); err != nil {
 		return Standing{}, err
 	}
-	given := len(counted(sp.ID, p, append(before, st), a.Now(), a.Solo))
+	given := len(counted(sp.ID, p, append(before, st), a.Now(), a.Persons))
 	s := Standing{Plan: sp, Given: given, Needed: p.Tier.Needed(), Approved: given >= p.Tier.Needed()}
 	if !s.Approved {
 		return s, nil
@@ -79,7 +91,7 @@ func (a *Approver) mayApprove(sp StoredPlan, p Plan, before []Approval, items in
 	case me == p.Requester:
 		return fmt.Errorf("%s requested it; another person approves: %w", me, ErrRefused)
 	}
-	for _, b := range counted(sp.ID, p, before, a.Now(), a.Solo) {
+	for _, b := range counted(sp.ID, p, before, a.Now(), a.Persons) {
 		if b.Approver == me {
 			return fmt.Errorf("%s has approved it already; another person is needed: %w", me, ErrRefused)
 		}
@@ -127,8 +139,8 @@ func (a *Approver) Standing(ctx context.Context, prefix string) (Standing, error
 	if err != nil {
 		return Standing{}, err
 	}
-	given := len(counted(sp.ID, p, as, a.Now(), a.Solo))
-	return Standing{Plan: sp, Given: given, Needed: p.Tier.Needed(), Approved: CheckApprovals(sp.ID, p, as, a.Now(), a.Solo) == nil}, nil
+	given := len(counted(sp.ID, p, as, a.Now(), a.Persons))
+	return Standing{Plan: sp, Given: given, Needed: p.Tier.Needed(), Approved: CheckApprovals(sp.ID, p, as, a.Now(), a.Persons) == nil}, nil
 }
 
 func (a *Approver) load(ctx context.Context, prefix string) (StoredPlan, Plan, []Approval, error) {
@@ -189,13 +201,13 @@ func (a *Approver) about(sp StoredPlan, action, reason string) audit.Record {
 // CheckApprovals holds the statements against the plan's tier: enough of them,
 // by distinct persons other than the requester, over exactly this plan, in
 // force now, and none taking it back. Anything else is ErrRefused.
-func CheckApprovals(id PlanID, p Plan, as []Approval, now time.Time, solo string) error {
+func CheckApprovals(id PlanID, p Plan, as []Approval, now time.Time, by Persons) error {
 	for _, a := range as {
 		if a.Plan == id && (a.Decision == DecisionReject || a.Decision == DecisionRevoke) {
 			return fmt.Errorf("plan %s: %s by %s: %w", id, a.Decision, a.Approver, ErrRefused)
 		}
 	}
-	if got, need := len(counted(id, p, as, now, solo)), p.Tier.Needed(); got < need {
+	if got, need := len(counted(id, p, as, now, by)), p.Tier.Needed(); got < need {
 		return fmt.Errorf("plan %s: %d of %d approvals in force: %w", id, got, need, ErrRefused)
 	}
 	return nil
@@ -203,7 +215,7 @@ func CheckApprovals(id PlanID, p Plan, as []Approval, now time.Time, solo string
 
 // counted are the approvals that count. In a team of one the requester's own do,
 // each of them; otherwise one for each other person.
-func counted(id PlanID, p Plan, as []Approval, now time.Time, solo string) []Approval {
+func counted(id PlanID, p Plan, as []Approval, now time.Time, by Persons) []Approval {
 	var good []Approval
 	seen := map[string]bool{}
 	for _, a := range as {
@@ -212,7 +224,8 @@ func counted(id PlanID, p Plan, as []Approval, now time.Time, solo string) []App
 		case a.Decision != DecisionApprove || a.Plan != id || a.Items != len(p.Items):
 		case a.Store != p.Store || a.Requester != p.Requester || a.Approver == "":
 		case now.Before(a.NotBefore) || !now.Before(a.ExpiresAt) || a.ExpiresAt.Sub(a.NotBefore) > MaxApproval:
-		case own && (solo == "" || a.Solo == ""):
+		case a.Known == knownDeclared && !by.Declared:
+		case own && (by.Solo == "" || a.Solo == ""):
 		case !own && seen[a.Approver]:
 		default:
 			seen[a.Approver] = true

@@ -77,7 +77,7 @@ func TestApprovalsInForce(t *testing.T) {
 	now := time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
 	p := redrive.Plan{Store: "s", Requester: "requester", Tier: redrive.TierOne, Items: make([]redrive.Item, 3)}
 	good := redrive.Approval{
-		Plan: "id", Items: 3, Store: "s", Requester: "requester", Approver: "a", Decision: redrive.DecisionApprove,
+		Plan: "id", Items: 3, Store: "s", Requester: "requester", Approver: "a", Known: "account", Decision: redrive.DecisionApprove,
 		NotBefore: now, ExpiresAt: now.Add(time.Hour),
 	}
 	tests := []struct {
@@ -86,6 +86,7 @@ func TestApprovalsInForce(t *testing.T) {
 		solo   string
 		ok     bool
 	}{
+		{"a declared name, where persons are accounts", func(a *redrive.Approval) { a.Known = "declared" }, "", false},
 		{"good", func(*redrive.Approval) {}, "", true},
 		{"other plan", func(a *redrive.Approval) { a.Plan = "other" }, "", false},
 		{"other count", func(a *redrive.Approval) { a.Items = 4 }, "", false},
@@ -106,18 +107,23 @@ func TestApprovalsInForce(t *testing.T) {
 	for _, tt := range tests {
 		a := good
 		tt.change(&a)
-		if err := redrive.CheckApprovals("id", p, []redrive.Approval{a}, now, tt.solo); (err == nil) != tt.ok {
+		if err := redrive.CheckApprovals("id", p, []redrive.Approval{a}, now, redrive.Persons{Solo: tt.solo}); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
+	declared := good
+	declared.Known = "declared"
+	if err := redrive.CheckApprovals("id", p, []redrive.Approval{declared}, now, redrive.Persons{Declared: true}); err != nil {
+		t.Errorf("a declared name, where persons declare themselves: %v", err)
+	}
 	revoked := good
 	revoked.Decision = redrive.DecisionRevoke
-	if err := redrive.CheckApprovals("id", p, []redrive.Approval{good, revoked}, now, ""); !errors.Is(err, redrive.ErrRefused) {
+	if err := redrive.CheckApprovals("id", p, []redrive.Approval{good, revoked}, now, redrive.Persons{}); !errors.Is(err, redrive.ErrRefused) {
 		t.Error("a revoked plan is approved")
 	}
 	two := p
 	two.Tier = redrive.TierTwo
-	if err := redrive.CheckApprovals("id", two, []redrive.Approval{good, good}, now, ""); !errors.Is(err, redrive.ErrRefused) {
+	if err := redrive.CheckApprovals("id", two, []redrive.Approval{good, good}, now, redrive.Persons{}); !errors.Is(err, redrive.ErrRefused) {
 		t.Error("one person counts twice")
 	}
 }

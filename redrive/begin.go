@@ -23,7 +23,7 @@ func (r *Runner) checkBegin(sp StoredPlan, as []Approval) error {
 	if err := r.sameBounds(sp.ID, p); err != nil {
 		return err
 	}
-	return CheckApprovals(sp.ID, p, as, r.Now(), r.Solo)
+	return CheckApprovals(sp.ID, p, as, r.Now(), r.Persons)
 }
 
 func (r *Runner) sameBounds(id PlanID, p Plan) error {

@@ -41,7 +41,7 @@ type Runner struct {
 	Decode func(broker.Message) job.Job
 
 	Current Digests
-	Solo    string // why a team of one approves for itself; empty: it does not
+	Persons
 	// Owner and Retention go with what is archived.
 	Owner     string
 	Retention time.Duration

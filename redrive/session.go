@@ -263,7 +263,7 @@ func (s *session) permitted(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("approvals of plan %s: %w", s.id, err)
 	}
-	if err := CheckApprovals(s.id, s.plan, as, s.Now(), s.Solo); err != nil {
+	if err := CheckApprovals(s.id, s.plan, as, s.Now(), s.Persons); err != nil {
 		return &StoppedError{Why: stopWhy(as), At: s.Now()}
 	}
 	return nil

@@ -258,7 +258,7 @@ func (w *world) plan(change ...func(*redrive.Request)) redrive.PlanID {
 }
 
 func (w *world) approver(name string) *redrive.Approver {
-	return &redrive.Approver{Plans: w.store, Who: who(name), Now: w.clock}
+	return &redrive.Approver{Plans: w.store, Who: who(name), Persons: redrive.Persons{Declared: true}, Now: w.clock}
 }
 
 func (w *world) runner(id string) *redrive.Runner {
@@ -266,7 +266,7 @@ func (w *world) runner(id string) *redrive.Runner {
 		Broker: &faultyBroker{w.broker, w}, Ledger: w.led(), LedgerName: "app",
 		Plans: w.store, Runs: &faultyRuns{w.store, w}, Archive: &faultyArchive{w.store, w},
 		Assess: w.judge(), Decode: decode, Current: redrive.Digests{Policy: w.policy, Settings: "s1"},
-		Owner: "team", Retention: time.Hour, Who: who("operator"),
+		Persons: redrive.Persons{Declared: true}, Owner: "team", Retention: time.Hour, Who: who("operator"),
 		NewRunID: func() redrive.RunID { return redrive.RunID(id) }, Now: w.clock, Sleep: w.sleep,
 		Ticks:    func(time.Duration) (<-chan time.Time, func()) { return nil, func() {} },
 		LeaseTTL: time.Hour, DeliveryLease: 10 * time.Minute, EmptyTries: 3, EmptyWait: time.Second, Workers: 1,
