@@ -74,11 +74,13 @@ func TestCanonicalIsRFC8785(t *testing.T) {
 func TestCanonicalCoversEveryField(t *testing.T) {
 	t.Parallel()
 	n := 7
-	r := Record{Seq: 1, Time: time.Unix(1, 2).UTC(), Store: "a", Actor: Person{"b", "c", "d"}, Host: "e", ToolVersion: "f",
+	r := Record{
+		Seq: 1, Time: time.Unix(1, 2).UTC(), Store: "a", Actor: Person{"b", "c", "d"}, Host: "e", ToolVersion: "f",
 		Run: "g", Plan: "h", Queue: "i", Action: "j", Step: "k", Phase: "l", Result: "m", Transition: "n", Reason: "o",
 		JobKey: "p", LedgerRow: "q", MessageID: "r", CopyID: "s", RequestID: "t", Attempt: &n, Customer: "u", Period: "v",
 		Region: "w", SchemaVersion: "x", PayloadSHA256: "y", DeploymentID: "z", EvidenceSHA256: "1",
-		Details: map[string]string{"z": "1", "a": "2"}, Previous: "2"}
+		Details: map[string]string{"z": "1", "a": "2"}, Previous: "2",
+	}
 	got, err := r.Canonical()
 	if err != nil {
 		t.Fatal(err)

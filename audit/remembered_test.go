@@ -98,12 +98,28 @@ func TestCustomerTag(t *testing.T) {
 func TestQueryMatch(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(100, 0)
-	r := Record{Run: "r", Plan: "p", Queue: "q", Action: "redrive", Phase: Intent, JobKey: "job-1", MessageID: "m",
-		CopyID: "d/1", Customer: "c", Time: at}
-	yes := []Query{{}, {Run: "r", Plan: "p", Queue: "q", Action: "redrive", Phase: Intent, JobKey: "job-1", JobKeyPrefix: "jo",
-		MessageID: "m", CopyID: "d/1", Customer: "c", Since: at, Until: at.Add(1)}}
-	no := []Query{{Run: "x"}, {Plan: "x"}, {Queue: "x"}, {Action: "x"}, {Phase: Outcome}, {JobKey: "job"}, {JobKeyPrefix: "ob"},
-		{MessageID: "x"}, {CopyID: "x"}, {Customer: "x"}, {Since: at.Add(1)}, {Until: at}}
+	r := Record{
+		Run: "r", Plan: "p", Queue: "q", Action: "redrive", Phase: Intent, JobKey: "job-1", MessageID: "m",
+		CopyID: "d/1", Customer: "c", Time: at,
+	}
+	yes := []Query{{}, {
+		Run: "r", Plan: "p", Queue: "q", Action: "redrive", Phase: Intent, JobKey: "job-1", JobKeyPrefix: "jo",
+		MessageID: "m", CopyID: "d/1", Customer: "c", Since: at, Until: at.Add(1),
+	}}
+	no := []Query{
+		{Run: "x"},
+		{Plan: "x"},
+		{Queue: "x"},
+		{Action: "x"},
+		{Phase: Outcome},
+		{JobKey: "job"},
+		{JobKeyPrefix: "ob"},
+		{MessageID: "x"},
+		{CopyID: "x"},
+		{Customer: "x"},
+		{Since: at.Add(1)},
+		{Until: at},
+	}
 	for _, q := range yes {
 		if !q.Match(r) {
 			t.Errorf("%+v does not select it", q)

@@ -17,8 +17,10 @@ import (
 const testStore = "00ff"
 
 func testRecord(n int) Record {
-	return Record{Time: time.Unix(int64(n), 0), Actor: Person{Name: "ana", Known: "account"}, Run: "r1",
-		Action: ActionRedrive, Phase: Intent, CopyID: fmt.Sprintf("dlq/%d", n/2), JobKey: fmt.Sprintf("job-%d", n/2)}
+	return Record{
+		Time: time.Unix(int64(n), 0), Actor: Person{Name: "ana", Known: "account"}, Run: "r1",
+		Action: ActionRedrive, Phase: Intent, CopyID: fmt.Sprintf("dlq/%d", n/2), JobKey: fmt.Sprintf("job-%d", n/2),
+	}
 }
 
 // chain is n records of one run: intents, each followed by its closing outcome.
@@ -300,7 +302,7 @@ func TestOpenIntentsFold(t *testing.T) {
 		{"acknowledged", []Record{rec(Intent, "", "r", "c", "redrive"), ack(ResultDone, "r")}, 0},
 		{"acknowledgement not done", []Record{rec(Intent, "", "r", "c", "redrive"), ack(ResultUnknown, "r"), ack(ResultRefused, "r")}, 1},
 		{"acknowledged in another run", []Record{rec(Intent, "", "r", "c", "redrive"), ack(ResultDone, "r2")}, 1},
-		{"settled instead", []Record{rec(Intent, "", "r", "c", "redrive"), Record{Phase: Outcome, Step: StepAck, Run: "r", CopyID: "c", Action: ActionSettle, Result: ResultDone}}, 0},
+		{"settled instead", []Record{rec(Intent, "", "r", "c", "redrive"), {Phase: Outcome, Step: StepAck, Run: "r", CopyID: "c", Action: ActionSettle, Result: ResultDone}}, 0},
 		{"tried again", []Record{rec(Intent, "", "r", "c", "redrive"), rec(Intent, "", "r", "c", "redrive"), rec(Outcome, StepClose, "r", "c", "redrive")}, 0},
 		{"skip without intent", []Record{rec(Outcome, StepClose, "r", "c", "redrive")}, 0},
 		{"fence", []Record{rec(Intent, "", "", "", "fence"), rec(Outcome, StepLedger, "", "", "fence")}, 0},

@@ -313,8 +313,10 @@ func (w *crashWorld) makeQueues() {
 	w.t.Helper()
 	crashMust(w.t, os.MkdirAll(w.path("state"), 0o700))
 	for _, c := range []local.QueueConfig{
-		{Name: "digests-dlq"}, {Name: "digests", DeadLetter: "digests-dlq"},
-		{Name: "plain-dlq"}, {Name: "plain", DeadLetter: "plain-dlq"},
+		{Name: "digests-dlq"},
+		{Name: "digests", DeadLetter: "digests-dlq"},
+		{Name: "plain-dlq"},
+		{Name: "plain", DeadLetter: "plain-dlq"},
 	} {
 		crashMust(w.t, w.queues.CreateQueue(w.t.Context(), c))
 	}

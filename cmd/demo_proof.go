@@ -139,9 +139,15 @@ func (s demoSummary) result() result {
 	return result{
 		Object: s, Headers: []string{"what", "count"},
 		Rows: [][]string{
-			{"jobs quarantined", count(s.Jobs)}, {"redriven", count(s.Redriven)}, {"settled", count(s.Settled)},
-			{"discarded", count(s.Discarded)}, {"held", count(s.Held)}, {"duplicate effects", count(s.DuplicateEffects)},
-			{"lost", count(s.Lost)}, {"audit records", count(s.AuditRecords)}, {"audit verified", strconv.FormatBool(s.AuditVerified)},
+			{"jobs quarantined", count(s.Jobs)},
+			{"redriven", count(s.Redriven)},
+			{"settled", count(s.Settled)},
+			{"discarded", count(s.Discarded)},
+			{"held", count(s.Held)},
+			{"duplicate effects", count(s.DuplicateEffects)},
+			{"lost", count(s.Lost)},
+			{"audit records", count(s.AuditRecords)},
+			{"audit verified", strconv.FormatBool(s.AuditVerified)},
 		},
 	}
 }

@@ -62,7 +62,8 @@ func TestReplayUntil(t *testing.T) {
 	t.Parallel()
 	row := ledger.Row{Key: ledger.Key{JobKey: "k1"}, Attempts: []ledger.Attempt{
 		{Number: 1, ClaimedAt: noon, Resolution: ledger.ByWorker},
-		{Number: 2, ClaimedAt: noon.Add(time.Hour)}, {Number: 3, ClaimedAt: noon.Add(2 * time.Hour)},
+		{Number: 2, ClaimedAt: noon.Add(time.Hour)},
+		{Number: 3, ClaimedAt: noon.Add(2 * time.Hour)},
 	}}
 	caps := provider.Capabilities{KeyLife: 22 * time.Hour, KeyMaxBytes: 2}
 	if got, want := ReplayUntil(row, caps, 5*time.Minute), noon.Add(23*time.Hour-5*time.Minute); !got.Equal(want) {

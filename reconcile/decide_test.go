@@ -155,30 +155,52 @@ func TestDecideFirstMatchWins(t *testing.T) {
 		in   Input
 		want Decision
 	}{
-		{"mismatch before sent", with(func(in *Input) { in.Mismatch, in.Standing = true, Committed }),
-			Decision{Action: Hold, Row: 1, Why: "mismatch", Needs: "a person: payload or version is not what the ledger has for this job key"}},
+		{
+			"mismatch before sent", with(func(in *Input) { in.Mismatch, in.Standing = true, Committed }),
+			Decision{Action: Hold, Row: 1, Why: "mismatch", Needs: "a person: payload or version is not what the ledger has for this job key"},
+		},
 		{"sent", with(func(in *Input) { in.Standing = Committed }), Decision{Action: Settle, Row: 2, Why: "already_sent"}},
-		{"accepted though sending", with(func(in *Input) { in.Standing, in.Verdict = InFlight, Accepted }),
-			Decision{Action: Settle, Row: 2, Why: "accepted"}},
-		{"replacement sent", with(func(in *Input) { in.Standing = ReplacementSent }),
-			Decision{Action: Settle, Row: 3, Why: "replacement_sent"}},
-		{"outdated and covered by a verdict", with(func(in *Input) { in.Outdated, in.Verdict = true, NotAccepted }),
-			Decision{Action: Discard, Row: 6, Why: "outdated"}},
-		{"no effect", with(func(in *Input) { in.Effect, in.Unresolved = classify.EffectNone, false }),
-			Decision{Action: Redrive, Row: 7, Why: "no_effect"}},
-		{"never claimed", with(func(in *Input) { in.Standing, in.Unresolved = NeverClaimed, false }),
-			Decision{Action: Redrive, Row: 7, Why: "never_claimed"}},
-		{"effect none but an attempt open", with(func(in *Input) { in.Effect = classify.EffectNone }),
-			Decision{Action: Hold, Row: 15, Why: "effect_unknown", Needs: needsReconcile}},
-		{"not accepted", with(func(in *Input) { in.Standing, in.Verdict = StandsFenced, NotAccepted }),
-			Decision{Action: Redrive, Row: 8, Why: "not_accepted"}},
-		{"rejected and corrected", with(func(in *Input) { in.Verdict, in.Lifts.Fixed = Rejected, true }),
-			Decision{Action: Redrive, Row: 9, Why: "rejected", Lift: "fixed"}},
+		{
+			"accepted though sending", with(func(in *Input) { in.Standing, in.Verdict = InFlight, Accepted }),
+			Decision{Action: Settle, Row: 2, Why: "accepted"},
+		},
+		{
+			"replacement sent", with(func(in *Input) { in.Standing = ReplacementSent }),
+			Decision{Action: Settle, Row: 3, Why: "replacement_sent"},
+		},
+		{
+			"outdated and covered by a verdict", with(func(in *Input) { in.Outdated, in.Verdict = true, NotAccepted }),
+			Decision{Action: Discard, Row: 6, Why: "outdated"},
+		},
+		{
+			"no effect", with(func(in *Input) { in.Effect, in.Unresolved = classify.EffectNone, false }),
+			Decision{Action: Redrive, Row: 7, Why: "no_effect"},
+		},
+		{
+			"never claimed", with(func(in *Input) { in.Standing, in.Unresolved = NeverClaimed, false }),
+			Decision{Action: Redrive, Row: 7, Why: "never_claimed"},
+		},
+		{
+			"effect none but an attempt open", with(func(in *Input) { in.Effect = classify.EffectNone }),
+			Decision{Action: Hold, Row: 15, Why: "effect_unknown", Needs: needsReconcile},
+		},
+		{
+			"not accepted", with(func(in *Input) { in.Standing, in.Verdict = StandsFenced, NotAccepted }),
+			Decision{Action: Redrive, Row: 8, Why: "not_accepted"},
+		},
+		{
+			"rejected and corrected", with(func(in *Input) { in.Verdict, in.Lifts.Fixed = Rejected, true }),
+			Decision{Action: Redrive, Row: 9, Why: "rejected", Lift: "fixed"},
+		},
 		{"replay-safe", with(func(in *Input) { in.ReplaySafe = true }), Decision{Action: Redrive, Row: 10, Why: "replay_safe"}},
-		{"idempotent", with(func(in *Input) { in.Declared = ByConfig }),
-			Decision{Action: Redrive, Row: 11, Why: "idempotent", Lift: "idempotent"}},
-		{"provisional, lifted", with(func(in *Input) { in.Verdict, in.Lifts.AcceptProvision = ProvisionalNo, true }),
-			Decision{Action: Redrive, Row: 12, Why: "provisional_no", Lift: "provisional"}},
+		{
+			"idempotent", with(func(in *Input) { in.Declared = ByConfig }),
+			Decision{Action: Redrive, Row: 11, Why: "idempotent", Lift: "idempotent"},
+		},
+		{
+			"provisional, lifted", with(func(in *Input) { in.Verdict, in.Lifts.AcceptProvision = ProvisionalNo, true }),
+			Decision{Action: Redrive, Row: 12, Why: "provisional_no", Lift: "provisional"},
+		},
 		{"too early is not lifted", with(func(in *Input) {
 			in.Verdict, in.Lifts = TooEarly, Lifts{AcceptProvision: true, AcceptDuplicates: true}
 		}), Decision{Action: Hold, Row: 13, Why: "too_early", Needs: "the provider's delay to pass, then reconcile again"}},

@@ -65,50 +65,84 @@ func TestJudge(t *testing.T) {
 		{"not asked", func(in *JudgeInput) { in.First, in.Second = nil, nil }, Judgement{Verdict: Unavailable, Why: "not_asked"}},
 		{"not fenced", func(in *JudgeInput) { in.Fenced = false }, Judgement{Verdict: ProvisionalNo, Why: "not_fenced"}},
 		{"no control", func(in *JudgeInput) { in.Control = nil }, Judgement{Verdict: ProvisionalNo, Why: WhyNoControl}},
-		{"control seen only after the last look", func(in *JudgeInput) { in.Control.SeenAt = in.Second.At.Add(time.Second) },
-			Judgement{Verdict: ProvisionalNo, Why: WhyNoControl}},
+		{
+			"control seen only after the last look", func(in *JudgeInput) { in.Control.SeenAt = in.Second.At.Add(time.Second) },
+			Judgement{Verdict: ProvisionalNo, Why: WhyNoControl},
+		},
 		{"no second look", func(in *JudgeInput) { in.Second = nil }, Judgement{Verdict: ProvisionalNo, Why: WhySecondLook}},
-		{"second look too soon", func(in *JudgeInput) { in.Second.At = in.First.At.Add(59 * time.Second) },
-			Judgement{Verdict: ProvisionalNo, Why: WhySecondLook}},
+		{
+			"second look too soon", func(in *JudgeInput) { in.Second.At = in.First.At.Add(59 * time.Second) },
+			Judgement{Verdict: ProvisionalNo, Why: WhySecondLook},
+		},
 		{"second look finds it", func(in *JudgeInput) {
 			in.Second.Answer.NotFound, in.Second.Answer.Hits = false, []provider.Hit{accepted}
 		}, Judgement{Verdict: Accepted, Why: "found", Detail: "delivered", RequestID: "r1"}},
-		{"second look fails", func(in *JudgeInput) { in.Second.Answer = provider.Answer{Err: errors.New("status 503")} },
-			Judgement{Verdict: Unavailable, Why: "look_up_failed", Detail: "status 503"}},
+		{
+			"second look fails", func(in *JudgeInput) { in.Second.Answer = provider.Answer{Err: errors.New("status 503")} },
+			Judgement{Verdict: Unavailable, Why: "look_up_failed", Detail: "status 503"},
+		},
 		{"a page at its limit", func(in *JudgeInput) { in.First.Answer.Complete = false }, Judgement{Verdict: Ambiguous, Why: "answer_incomplete"}},
-		{"neither found nor not found", func(in *JudgeInput) { in.First.Answer.NotFound = false },
-			Judgement{Verdict: Ambiguous, Why: "neither_found_nor_not_found"}},
-		{"a moment inside the delay", func(in *JudgeInput) { in.Quiet = in.Quiet.Add(time.Second) },
-			Judgement{Verdict: TooEarly, Why: "inside_delay", Until: noon.Add(25*time.Minute + time.Second)}},
-		{"inside the delay by the provider's clock", func(in *JudgeInput) { in.First.Answer.ClockOffset = -2 * time.Second },
-			Judgement{Verdict: TooEarly, Why: "inside_delay", Until: noon.Add(25*time.Minute + 2*time.Second)}},
-		{"outside the look-back less a day", func(in *JudgeInput) { in.Earliest = noon.Add(-29 * 24 * time.Hour) },
-			Judgement{Verdict: TooOld, Why: "outside_look_back"}},
-		{"delay not documented", func(in *JudgeInput) { in.Capabilities.Delay = -1 },
-			Judgement{Verdict: ProvisionalNo, Why: "delay_not_documented"}},
-		{"look-back not documented", func(in *JudgeInput) { in.Capabilities.LookBack = 0 },
-			Judgement{Verdict: ProvisionalNo, Why: "look_back_not_documented"}},
-		{"attempts not dated", func(in *JudgeInput) { in.Earliest = time.Time{} },
-			Judgement{Verdict: ProvisionalNo, Why: "attempts_not_dated"}},
-		{"window begins too late", func(in *JudgeInput) { in.Second.Answer.Evidence.From = in.Earliest },
-			Judgement{Verdict: ProvisionalNo, Why: "window_not_read"}},
-		{"absence is not provable", func(in *JudgeInput) { in.Capabilities.Proves = in.Capabilities.Proves[:1] },
-			Judgement{Verdict: Ambiguous, Why: "absence_not_provable"}},
+		{
+			"neither found nor not found", func(in *JudgeInput) { in.First.Answer.NotFound = false },
+			Judgement{Verdict: Ambiguous, Why: "neither_found_nor_not_found"},
+		},
+		{
+			"a moment inside the delay", func(in *JudgeInput) { in.Quiet = in.Quiet.Add(time.Second) },
+			Judgement{Verdict: TooEarly, Why: "inside_delay", Until: noon.Add(25*time.Minute + time.Second)},
+		},
+		{
+			"inside the delay by the provider's clock", func(in *JudgeInput) { in.First.Answer.ClockOffset = -2 * time.Second },
+			Judgement{Verdict: TooEarly, Why: "inside_delay", Until: noon.Add(25*time.Minute + 2*time.Second)},
+		},
+		{
+			"outside the look-back less a day", func(in *JudgeInput) { in.Earliest = noon.Add(-29 * 24 * time.Hour) },
+			Judgement{Verdict: TooOld, Why: "outside_look_back"},
+		},
+		{
+			"delay not documented", func(in *JudgeInput) { in.Capabilities.Delay = -1 },
+			Judgement{Verdict: ProvisionalNo, Why: "delay_not_documented"},
+		},
+		{
+			"look-back not documented", func(in *JudgeInput) { in.Capabilities.LookBack = 0 },
+			Judgement{Verdict: ProvisionalNo, Why: "look_back_not_documented"},
+		},
+		{
+			"attempts not dated", func(in *JudgeInput) { in.Earliest = time.Time{} },
+			Judgement{Verdict: ProvisionalNo, Why: "attempts_not_dated"},
+		},
+		{
+			"window begins too late", func(in *JudgeInput) { in.Second.Answer.Evidence.From = in.Earliest },
+			Judgement{Verdict: ProvisionalNo, Why: "window_not_read"},
+		},
+		{
+			"absence is not provable", func(in *JudgeInput) { in.Capabilities.Proves = in.Capabilities.Proves[:1] },
+			Judgement{Verdict: Ambiguous, Why: "absence_not_provable"},
+		},
 		{"unbound candidate", func(in *JudgeInput) { found(in, unbound) }, Judgement{Verdict: Ambiguous, Why: "unbound_candidates"}},
-		{"unbound but unique", func(in *JudgeInput) { found(in, unbound); in.Unique = true },
-			Judgement{Verdict: Accepted, Why: "found", RequestID: "r7"}},
+		{
+			"unbound but unique", func(in *JudgeInput) { found(in, unbound); in.Unique = true },
+			Judgement{Verdict: Accepted, Why: "found", RequestID: "r7"},
+		},
 		{"another job's record", func(in *JudgeInput) {
 			found(in, provider.Hit{JobKey: "k2", Status: provider.Accepted})
 			in.First.Answer.NotFound, in.Second.Answer.NotFound = true, true
 		}, Judgement{Verdict: NotAccepted, Why: "every_condition_holds"}},
-		{"a record that says neither", func(in *JudgeInput) { found(in, provider.Hit{JobKey: "k1", Status: provider.Unclear}) },
-			Judgement{Verdict: Ambiguous, Why: "unbound_candidates"}},
-		{"acceptance is not provable", func(in *JudgeInput) { found(in, accepted); in.Capabilities.Proves = nil },
-			Judgement{Verdict: Ambiguous, Why: "acceptance_not_provable", RequestID: "r1"}},
-		{"accepted wins over rejected", func(in *JudgeInput) { found(in, rejected, accepted) },
-			Judgement{Verdict: Accepted, Why: "found", Detail: "delivered", RequestID: "r1"}},
-		{"the one attempt was rejected", func(in *JudgeInput) { found(in, rejected); in.Control, in.Second = nil, nil },
-			Judgement{Verdict: Rejected, Why: "each_attempt_rejected", RequestID: "r1"}},
+		{
+			"a record that says neither", func(in *JudgeInput) { found(in, provider.Hit{JobKey: "k1", Status: provider.Unclear}) },
+			Judgement{Verdict: Ambiguous, Why: "unbound_candidates"},
+		},
+		{
+			"acceptance is not provable", func(in *JudgeInput) { found(in, accepted); in.Capabilities.Proves = nil },
+			Judgement{Verdict: Ambiguous, Why: "acceptance_not_provable", RequestID: "r1"},
+		},
+		{
+			"accepted wins over rejected", func(in *JudgeInput) { found(in, rejected, accepted) },
+			Judgement{Verdict: Accepted, Why: "found", Detail: "delivered", RequestID: "r1"},
+		},
+		{
+			"the one attempt was rejected", func(in *JudgeInput) { found(in, rejected); in.Control, in.Second = nil, nil },
+			Judgement{Verdict: Rejected, Why: "each_attempt_rejected", RequestID: "r1"},
+		},
 		{"the refusal is a known attempt's", func(in *JudgeInput) {
 			found(in, rejected)
 			in.Known, in.Attempts, in.Control = []Try{{Number: 1, RequestID: "r1"}}, []Try{{Number: 2}}, nil
@@ -130,12 +164,18 @@ func TestJudge(t *testing.T) {
 			found(in, rejected)
 			in.Attempts = append(in.Attempts, Try{Number: 2})
 		}, Judgement{Verdict: Rejected, Why: "every_condition_holds", RequestID: "r1"}},
-		{"rejected, but the transport retries", func(in *JudgeInput) { found(in, rejected); in.TransportRetries, in.Control = true, nil },
-			Judgement{Verdict: ProvisionalNo, Why: WhyNoControl, RequestID: "r1"}},
-		{"rejected, not fenced", func(in *JudgeInput) { found(in, rejected); in.Fenced = false },
-			Judgement{Verdict: ProvisionalNo, Why: "not_fenced", RequestID: "r1"}},
-		{"rejection is not provable", func(in *JudgeInput) { found(in, rejected); in.Capabilities.Proves = in.Capabilities.Proves[:2] },
-			Judgement{Verdict: Ambiguous, Why: "rejection_not_provable"}},
+		{
+			"rejected, but the transport retries", func(in *JudgeInput) { found(in, rejected); in.TransportRetries, in.Control = true, nil },
+			Judgement{Verdict: ProvisionalNo, Why: WhyNoControl, RequestID: "r1"},
+		},
+		{
+			"rejected, not fenced", func(in *JudgeInput) { found(in, rejected); in.Fenced = false },
+			Judgement{Verdict: ProvisionalNo, Why: "not_fenced", RequestID: "r1"},
+		},
+		{
+			"rejection is not provable", func(in *JudgeInput) { found(in, rejected); in.Capabilities.Proves = in.Capabilities.Proves[:2] },
+			Judgement{Verdict: Ambiguous, Why: "rejection_not_provable"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -201,9 +241,11 @@ func draw(t *rapid.T) JudgeInput {
 			l.Answer.Err = errors.New("failed")
 		}
 		if pick("hit") {
-			l.Answer.Hits = []provider.Hit{{JobKey: rapid.SampledFrom([]string{"", "k1", "k2"}).Draw(t, "key"),
+			l.Answer.Hits = []provider.Hit{{
+				JobKey:    rapid.SampledFrom([]string{"", "k1", "k2"}).Draw(t, "key"),
 				RequestID: rapid.SampledFrom([]string{"", "r1"}).Draw(t, "id"),
-				Status:    rapid.SampledFrom([]provider.Status{provider.Accepted, provider.Rejected, provider.Unclear}).Draw(t, "status")}}
+				Status:    rapid.SampledFrom([]provider.Status{provider.Accepted, provider.Rejected, provider.Unclear}).Draw(t, "status"),
+			}}
 		}
 	}
 	in.Control.SeenAt = in.First.At.Add(minutes("control", 0, 5))

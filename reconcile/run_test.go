@@ -410,10 +410,14 @@ func TestRunHoldsWhatIsNotProven(t *testing.T) {
 		want line
 	}{
 		{"in flight", func(*world) {}, line{"", "", "", ""}},
-		{"inside the delay", func(w *world) { w.Advance(life); w.succeeds("control") },
-			line{reconcile.TooEarly, reconcile.Hold, "too_early", ledger.Fenced}},
-		{"no later send", func(w *world) { w.Advance(life + delay + pause + margin) },
-			line{reconcile.ProvisionalNo, reconcile.Hold, "provisional_no", ledger.Fenced}},
+		{
+			"inside the delay", func(w *world) { w.Advance(life); w.succeeds("control") },
+			line{reconcile.TooEarly, reconcile.Hold, "too_early", ledger.Fenced},
+		},
+		{
+			"no later send", func(w *world) { w.Advance(life + delay + pause + margin) },
+			line{reconcile.ProvisionalNo, reconcile.Hold, "provisional_no", ledger.Fenced},
+		},
 		{"later send of another region", func(w *world) {
 			w.Advance(life)
 			if err := w.ledger.Insert(w.t.Context(), ledger.NewRow{Key: key("us"), Region: "us"}); err != nil {
@@ -437,8 +441,10 @@ func TestRunHoldsWhatIsNotProven(t *testing.T) {
 			w.provider.Set(providertest.Fault{OpID: "j", On: providertest.OnLookup, Kind: "none", Times: 1},
 				providertest.Fault{OpID: "j", On: providertest.OnLookup, Kind: providertest.Malformed})
 		}, line{reconcile.Unavailable, reconcile.Hold, "unavailable", ledger.Fenced}},
-		{"outside the look-back", func(w *world) { w.Advance(30 * 24 * time.Hour); w.succeeds("control"); w.Advance(2 * delay) },
-			line{reconcile.TooOld, reconcile.Hold, "too_old", ledger.Fenced}},
+		{
+			"outside the look-back", func(w *world) { w.Advance(30 * 24 * time.Hour); w.succeeds("control"); w.Advance(2 * delay) },
+			line{reconcile.TooOld, reconcile.Hold, "too_old", ledger.Fenced},
+		},
 		{"shown between the looks", func(w *world) {
 			w.send("j", providertest.Fault{Kind: providertest.Late, For: life + delay + pause + 3*margin + wait/2})
 			w.settled()
@@ -598,8 +604,10 @@ func TestAssessHoldsWhatTheStoreKnowsBetter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.claim("older")
-	w.apply(ledger.Change{Key: key("older"), From: ledger.Sending, FromAttempt: 1, To: ledger.Failed,
-		ErrorClass: "throttled", Effect: "none", Resolve: ledger.ByWorker, Retryable: true})
+	w.apply(ledger.Change{
+		Key: key("older"), From: ledger.Sending, FromAttempt: 1, To: ledger.Failed,
+		ErrorClass: "throttled", Effect: "none", Resolve: ledger.ByWorker, Retryable: true,
+	})
 	w.dead("older", classify.Throttled)
 	w.dead("missing", classify.Throttled)
 	why := func() map[string]string {

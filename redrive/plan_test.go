@@ -215,8 +215,11 @@ func TestSelection(t *testing.T) {
 		{redrive.Selection{Until: at}, 0, "--until 2026-05-04T10:00:00Z"},
 		{redrive.Selection{OlderThan: time.Hour}, 0, "--older-than 1h0m0s"},
 		{redrive.Selection{Receives: 1}, 0, "--receives 1"},
-		{redrive.Selection{Region: []string{"eu"}, Period: []string{"p"}, ReasonType: []string{"r"}, Schema: []string{"s"}, CustomerStatus: []string{"c"}, Channel: []string{"m"}}, 0,
-			`--reason-type "r" --period "p" --region "eu" --schema "s" --customer-status "c" --channel "m"`},
+		{
+			redrive.Selection{Region: []string{"eu"}, Period: []string{"p"}, ReasonType: []string{"r"}, Schema: []string{"s"}, CustomerStatus: []string{"c"}, Channel: []string{"m"}},
+			0,
+			`--reason-type "r" --period "p" --region "eu" --schema "s" --customer-status "c" --channel "m"`,
+		},
 	}
 	for _, tt := range tests {
 		req := w.request()

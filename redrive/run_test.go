@@ -59,26 +59,46 @@ func TestOrder(t *testing.T) {
 		sends        int
 		dlq          int // copies left in the end
 	}{
-		{"no fault", "", nil, all, nil, redrive.RunFinished, "queued 2",
-			func(r *redrive.Report) { r.Redriven = 1 }, nil, 1, 0},
-		{"intent not durable", "log:intent", nil, "log:intent release", audit.ErrNotWritable, redrive.RunFailed, "failed 1",
-			func(r *redrive.Report) { r.Remaining = 1 }, func(r *redrive.Report) { r.Redriven = 1 }, 1, 0},
-		{"ledger does not answer", "ledger", nil, "log:intent ledger release", nil, redrive.RunInterrupted, "failed 1",
-			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Redriven = 1 }, 1, 0},
-		{"ledger's reply lost", "ledger", errLost, all, nil, redrive.RunFinished, "queued 2",
-			func(r *redrive.Report) { r.Redriven = 1 }, nil, 1, 0},
-		{"publish refused", "publish", nil, "log:intent ledger publish log:publish log:close:failed:publish_refused release", nil, redrive.RunFinished, "queued 2",
-			func(r *redrive.Report) { r.Failed = 1 }, nil, 0, 1},
-		{"publish's reply lost", "publish", errLost, "log:intent ledger publish log:publish release", nil, redrive.RunInterrupted, "queued 2",
-			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Redriven = 1 }, 1, 0},
-		{"publish not recorded", "log:publish", nil, "log:intent ledger publish log:publish release", audit.ErrNotWritable, redrive.RunFailed, "queued 2",
-			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Redriven = 1 }, 1, 0},
-		{"ack refused", "ack", nil, all + " release ack log:ack", nil, redrive.RunFinished, "queued 2",
-			func(r *redrive.Report) { r.Redriven = 1 }, nil, 1, 0},
-		{"ack's reply lost", "ack", errLost, all, nil, redrive.RunInterrupted, "queued 2",
-			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Unknown = 1 }, 1, 0},
-		{"ack not recorded", "log:ack", nil, all + " release", audit.ErrNotWritable, redrive.RunFailed, "queued 2",
-			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Unknown = 1 }, 1, 0},
+		{
+			"no fault", "", nil, all, nil, redrive.RunFinished, "queued 2",
+			func(r *redrive.Report) { r.Redriven = 1 }, nil, 1, 0,
+		},
+		{
+			"intent not durable", "log:intent", nil, "log:intent release", audit.ErrNotWritable, redrive.RunFailed, "failed 1",
+			func(r *redrive.Report) { r.Remaining = 1 }, func(r *redrive.Report) { r.Redriven = 1 }, 1, 0,
+		},
+		{
+			"ledger does not answer", "ledger", nil, "log:intent ledger release", nil, redrive.RunInterrupted, "failed 1",
+			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Redriven = 1 }, 1, 0,
+		},
+		{
+			"ledger's reply lost", "ledger", errLost, all, nil, redrive.RunFinished, "queued 2",
+			func(r *redrive.Report) { r.Redriven = 1 }, nil, 1, 0,
+		},
+		{
+			"publish refused", "publish", nil, "log:intent ledger publish log:publish log:close:failed:publish_refused release", nil, redrive.RunFinished, "queued 2",
+			func(r *redrive.Report) { r.Failed = 1 }, nil, 0, 1,
+		},
+		{
+			"publish's reply lost", "publish", errLost, "log:intent ledger publish log:publish release", nil, redrive.RunInterrupted, "queued 2",
+			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Redriven = 1 }, 1, 0,
+		},
+		{
+			"publish not recorded", "log:publish", nil, "log:intent ledger publish log:publish release", audit.ErrNotWritable, redrive.RunFailed, "queued 2",
+			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Redriven = 1 }, 1, 0,
+		},
+		{
+			"ack refused", "ack", nil, all + " release ack log:ack", nil, redrive.RunFinished, "queued 2",
+			func(r *redrive.Report) { r.Redriven = 1 }, nil, 1, 0,
+		},
+		{
+			"ack's reply lost", "ack", errLost, all, nil, redrive.RunInterrupted, "queued 2",
+			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Unknown = 1 }, 1, 0,
+		},
+		{
+			"ack not recorded", "log:ack", nil, all + " release", audit.ErrNotWritable, redrive.RunFailed, "queued 2",
+			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Unknown = 1 }, 1, 0,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -361,10 +381,14 @@ func TestNothingNewAfter(t *testing.T) {
 			_, err := w.approver("approver").Revoke(w.ctx, string(id), "stop")
 			w.must(err)
 		}, func(r *redrive.Report) { r.Redriven, r.Remaining = 2, 3 }, "failed 1"},
-		{"expired between batches", "ack", func(w *world, _ redrive.PlanID) { w.pass(2 * time.Hour) },
-			func(r *redrive.Report) { r.Unknown, r.Remaining = 2, 3 }, "failed 1"},
-		{"expired before the publish", "ledger", func(w *world, _ redrive.PlanID) { w.pass(9 * time.Minute) },
-			func(r *redrive.Report) { r.Skipped["expired"], r.Remaining = 2, 3 }, "failed 1"},
+		{
+			"expired between batches", "ack", func(w *world, _ redrive.PlanID) { w.pass(2 * time.Hour) },
+			func(r *redrive.Report) { r.Unknown, r.Remaining = 2, 3 }, "failed 1",
+		},
+		{
+			"expired before the publish", "ledger", func(w *world, _ redrive.PlanID) { w.pass(9 * time.Minute) },
+			func(r *redrive.Report) { r.Skipped["expired"], r.Remaining = 2, 3 }, "failed 1",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -105,8 +105,10 @@ func TestExplainTriesEveryRule(t *testing.T) {
 func TestDefaultDefinesEveryClass(t *testing.T) {
 	t.Parallel()
 	p := defaultPolicy(t)
-	for _, c := range []classify.Class{classify.Throttled, classify.Unavailable, classify.ServerError, classify.Timeout, classify.Auth, classify.InvalidDestination,
-		classify.RejectedPayload, classify.SchemaMismatch, classify.Malformed, classify.NotSupported, classify.Stale, classify.Expired, classify.Unknown} {
+	for _, c := range []classify.Class{
+		classify.Throttled, classify.Unavailable, classify.ServerError, classify.Timeout, classify.Auth, classify.InvalidDestination,
+		classify.RejectedPayload, classify.SchemaMismatch, classify.Malformed, classify.NotSupported, classify.Stale, classify.Expired, classify.Unknown,
+	} {
 		if !p.Has(c) {
 			t.Errorf("class %s is not defined", c)
 		}

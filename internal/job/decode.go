@@ -95,10 +95,19 @@ func keepOuter(n *Job, outer *Job) {
 		n.Failure = outer.Failure
 	}
 	for _, p := range []struct{ in, out *string }{
-		{&n.JobKey, &outer.JobKey}, {&n.Subject, &outer.Subject}, {&n.Version, &outer.Version}, {&n.Kind, &outer.Kind},
-		{&n.Channel, &outer.Channel}, {&n.CustomerID, &outer.CustomerID}, {&n.CustomerStatus, &outer.CustomerStatus},
-		{&n.Period, &outer.Period}, {&n.Region, &outer.Region}, {&n.SchemaVersion, &outer.SchemaVersion},
-		{&n.DeploymentID, &outer.DeploymentID}, {&n.TraceContext, &outer.TraceContext}, {&n.Task, &outer.Task},
+		{&n.JobKey, &outer.JobKey},
+		{&n.Subject, &outer.Subject},
+		{&n.Version, &outer.Version},
+		{&n.Kind, &outer.Kind},
+		{&n.Channel, &outer.Channel},
+		{&n.CustomerID, &outer.CustomerID},
+		{&n.CustomerStatus, &outer.CustomerStatus},
+		{&n.Period, &outer.Period},
+		{&n.Region, &outer.Region},
+		{&n.SchemaVersion, &outer.SchemaVersion},
+		{&n.DeploymentID, &outer.DeploymentID},
+		{&n.TraceContext, &outer.TraceContext},
+		{&n.Task, &outer.Task},
 	} {
 		if *p.in == "" {
 			*p.in = *p.out

@@ -64,13 +64,17 @@ var decoded = map[string]struct {
 	},
 	"attributes": {
 		broker.Message{Body: []byte("\xff\x00"), Attributes: attrs("job_key", "k", "Version", "2", "schemaVersion", "3", "traceparent", "00-1", "error-type", "TimeoutError", "attempt", "4")},
-		job.Job{JobKey: "k", Version: "2", SchemaVersion: "3", TraceContext: "00-1", Format: "bare", Payload: []byte("\xff\x00"), AttemptOnCopy: ptr(4),
-			Failure: job.Failure{Type: "TimeoutError", Field: "MessageAttributes.error-type.StringValue"}, QuarantinedBy: job.ByApplication, Redrivable: true},
+		job.Job{
+			JobKey: "k", Version: "2", SchemaVersion: "3", TraceContext: "00-1", Format: "bare", Payload: []byte("\xff\x00"), AttemptOnCopy: ptr(4),
+			Failure: job.Failure{Type: "TimeoutError", Field: "MessageAttributes.error-type.StringValue"}, QuarantinedBy: job.ByApplication, Redrivable: true,
+		},
 	},
 	"one attribute for all": {
 		broker.Message{Body: []byte("x"), Attributes: attrs("redrivectl", `{"job_key":"k","kind":"digest","customer":{"id":"c"},"failure":{"code":"503"}}`)},
-		job.Job{JobKey: "k", Kind: "digest", Task: "digest", CustomerID: "c", Format: "bare", Payload: []byte("x"),
-			Failure: job.Failure{Type: "503", Code: "503", Field: "MessageAttributes.redrivectl.StringValue|json.failure.code"}, QuarantinedBy: job.ByApplication, Redrivable: true},
+		job.Job{
+			JobKey: "k", Kind: "digest", Task: "digest", CustomerID: "c", Format: "bare", Payload: []byte("x"),
+			Failure: job.Failure{Type: "503", Code: "503", Field: "MessageAttributes.redrivectl.StringValue|json.failure.code"}, QuarantinedBy: job.ByApplication, Redrivable: true,
+		},
 	},
 	"the broker's reason": {
 		broker.Message{Body: []byte(`{"a":1}`), System: attrs(broker.SystemReasonType, "SmtpError", broker.SystemReasonCode, "503", broker.SystemReasonMessage, "busy", broker.SystemQuarantinedBy, "application")},
@@ -86,18 +90,24 @@ var decoded = map[string]struct {
 	},
 	"causes in causes": {
 		broker.Message{Body: []byte(`{"error":{"name":"JobFailed","message":"gave up","cause":{"name":"MailError","cause":{"code":"ECONNRESET","message":"reset"}}},"original":{"a":1}}`)},
-		job.Job{Format: "error-envelope", Payload: []byte(`{"a":1}`), Needs: job.NeedsUnwrap, QuarantinedBy: job.ByApplication, Redrivable: true,
-			Failure: job.Failure{Type: "ECONNRESET", Code: "ECONNRESET", Message: "reset", Field: "Body.error.cause.cause.code"}},
+		job.Job{
+			Format: "error-envelope", Payload: []byte(`{"a":1}`), Needs: job.NeedsUnwrap, QuarantinedBy: job.ByApplication, Redrivable: true,
+			Failure: job.Failure{Type: "ECONNRESET", Code: "ECONNRESET", Message: "reset", Field: "Body.error.cause.cause.code"},
+		},
 	},
 	"an original that is gone": {
 		broker.Message{Body: []byte(`{"error":{"name":"X"},"original":null}`)},
-		job.Job{Format: "error-envelope", Payload: []byte(`{"error":{"name":"X"},"original":null}`), WhyNot: "the envelope does not hold the whole original", QuarantinedBy: job.ByApplication,
-			Failure: job.Failure{Type: "X", Field: "Body.error.name"}},
+		job.Job{
+			Format: "error-envelope", Payload: []byte(`{"error":{"name":"X"},"original":null}`), WhyNot: "the envelope does not hold the whole original", QuarantinedBy: job.ByApplication,
+			Failure: job.Failure{Type: "X", Field: "Body.error.name"},
+		},
 	},
 	"a stack of causes in a text": {
 		broker.Message{Body: []byte(`{}`), Attributes: attrs("exception", "org.spring.Listener: Listener threw\n\tat a.b(C.java:1)\nCaused by: java.net.SocketTimeoutException: Read timed out\n\tat x.y(Z.java:9)")},
-		job.Job{Format: "bare", Payload: []byte(`{}`), QuarantinedBy: job.ByApplication, Redrivable: true,
-			Failure: job.Failure{Type: "java.net.SocketTimeoutException", Message: "Read timed out", Field: "MessageAttributes.exception.StringValue"}},
+		job.Job{
+			Format: "bare", Payload: []byte(`{}`), QuarantinedBy: job.ByApplication, Redrivable: true,
+			Failure: job.Failure{Type: "java.net.SocketTimeoutException", Message: "Read timed out", Field: "MessageAttributes.exception.StringValue"},
+		},
 	},
 	"an envelope in SNS": {
 		broker.Message{Origin: "q", Body: []byte(`{"Type":"Notification","TopicArn":"t","Message":"{\"format\":\"redrivectl/v1\",\"job_key\":\"k\",\"payload\":1}"}`)},
@@ -105,8 +115,10 @@ var decoded = map[string]struct {
 	},
 	"a DynamoDB pointer": {
 		broker.Message{Body: []byte(`{"requestContext":{"functionArn":"f","condition":"RetryAttemptsExhausted"},"DDBStreamBatchInfo":{"shardId":"s"}}`)},
-		job.Job{Format: "lambda-stream-pointer", Payload: []byte(`{"requestContext":{"functionArn":"f","condition":"RetryAttemptsExhausted"},"DDBStreamBatchInfo":{"shardId":"s"}}`), QuarantinedBy: job.ByIntegration,
-			WhyNot: "the message holds positions in a stream, not the records", Failure: job.Failure{Type: "RetryAttemptsExhausted", Field: "Body.requestContext.condition"}},
+		job.Job{
+			Format: "lambda-stream-pointer", Payload: []byte(`{"requestContext":{"functionArn":"f","condition":"RetryAttemptsExhausted"},"DDBStreamBatchInfo":{"shardId":"s"}}`), QuarantinedBy: job.ByIntegration,
+			WhyNot: "the message holds positions in a stream, not the records", Failure: job.Failure{Type: "RetryAttemptsExhausted", Field: "Body.requestContext.condition"},
+		},
 	},
 	"declared JSON that is none": {
 		broker.Message{Body: []byte(`{"a":`), Attributes: attrs("Content-Type", "application/json")},
@@ -118,8 +130,10 @@ var decoded = map[string]struct {
 	},
 	"Sidekiq": {
 		broker.Message{Body: []byte(`{"class":"InvoiceMailer","args":[42],"jid":"b4","error_class":"Net::OpenTimeout","error_message":"execution expired","retry_count":25}`)},
-		job.Job{Format: "bare", Payload: []byte(`{"class":"InvoiceMailer","args":[42],"jid":"b4","error_class":"Net::OpenTimeout","error_message":"execution expired","retry_count":25}`), Task: "InvoiceMailer", AttemptOnCopy: ptr(25),
-			Failure: job.Failure{Type: "Net::OpenTimeout", Message: "execution expired", Field: "Body.error_class"}, QuarantinedBy: job.ByApplication, Redrivable: true},
+		job.Job{
+			Format: "bare", Payload: []byte(`{"class":"InvoiceMailer","args":[42],"jid":"b4","error_class":"Net::OpenTimeout","error_message":"execution expired","retry_count":25}`), Task: "InvoiceMailer", AttemptOnCopy: ptr(25),
+			Failure: job.Failure{Type: "Net::OpenTimeout", Message: "execution expired", Field: "Body.error_class"}, QuarantinedBy: job.ByApplication, Redrivable: true,
+		},
 	},
 }
 

@@ -174,8 +174,10 @@ func firstText(raw json.RawMessage) string {
 
 // originals are the keys under which home-made error envelopes keep what was to
 // be done, the surest first.
-var originals = []string{"original", "originalMessage", "original_message", "originalBody", "original_body", "originalEvent", "original_event",
-	"originalPayload", "original_payload", "originalRequest", "requestPayload", "failedMessage", "failed_message", "payload", "message", "event", "job", "body", "record", "data", "input", "request"}
+var originals = []string{
+	"original", "originalMessage", "original_message", "originalBody", "original_body", "originalEvent", "original_event",
+	"originalPayload", "original_payload", "originalRequest", "requestPayload", "failedMessage", "failed_message", "payload", "message", "event", "job", "body", "record", "data", "input", "request",
+}
 
 // errorEnvelope reads a home-made envelope: an error beside the original. The
 // original is inside, so a redrive has to unwrap it first.

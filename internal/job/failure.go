@@ -12,15 +12,19 @@ import (
 // Field names that tell a failure, in the form of plain. They are unambiguous:
 // a business field of that name would be about an error too.
 var (
-	typeNames = []string{"errortype", "errorname", "errorclass", "exceptiontype", "exceptionclass", "exceptionname", "failuretype", "faulttype",
+	typeNames = []string{
+		"errortype", "errorname", "errorclass", "exceptiontype", "exceptionclass", "exceptionname", "failuretype", "faulttype",
 		"causetype", "reasontype", "nservicebusexceptioninfoinnerexceptiontype", "nservicebusexceptioninfoexceptiontype", "mtfaultexceptiontype",
-		"kafkadltexceptioncausefqcn", "kafkadltexceptionfqcn", "connecterrorsexceptionclassname", "errortypename", "lasterrortype", "failureclass", "errorkind", "failurekind", "errorcategory"}
+		"kafkadltexceptioncausefqcn", "kafkadltexceptionfqcn", "connecterrorsexceptionclassname", "errortypename", "lasterrortype", "failureclass", "errorkind", "failurekind", "errorcategory",
+	}
 	codeNames = []string{"errorcode", "failurecode", "exceptioncode", "reasoncode", "errorstatus", "errorstatuscode", "lasterrorcode", "faultcode", "dlqerrorcode"}
 	// statusNames count only beside another field that tells a failure.
 	statusNames  = []string{"statuscode", "httpstatus", "httpstatuscode", "responsecode", "responsestatus"}
-	messageNames = []string{"errormessage", "errormsg", "errortext", "errordescription", "errordetail", "errordetails", "exceptionmessage", "failuremessage",
+	messageNames = []string{
+		"errormessage", "errormsg", "errortext", "errordescription", "errordetail", "errordetails", "exceptionmessage", "failuremessage",
 		"failurereason", "failedreason", "errorreason", "lasterror", "lasterrormessage", "deadlettererrordescription", "mtfaultmessage", "rbs2errordetails",
-		"nservicebusexceptioninfomessage", "exceptionstacktrace", "stacktrace", "errorstack", "exceptionstack", "faultmessage", "faultstring"}
+		"nservicebusexceptioninfomessage", "exceptionstacktrace", "stacktrace", "errorstack", "exceptionstack", "faultmessage", "faultstring",
+	}
 	// The last of the reasons is a business word too, see decided.
 	reasonNames = []string{"deadletterreason", "dlqreason", "dlreason", "rejectreason", "rejectionreason", "reason"}
 	timeNames   = []string{"failedat", "failuretime", "failuretimestamp", "erroredat", "lastfailedat", "nservicebustimeoffailure", "mtfaulttimestamp", "errortime", "errortimestamp"}

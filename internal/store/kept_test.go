@@ -20,11 +20,15 @@ import (
 
 func wholeJob(n int, at time.Time) job.Job {
 	attempt := n
-	return job.Job{JobKey: fmt.Sprintf("job-%d", n), Format: "redrivectl/v1", Payload: []byte("secret payload"), PayloadBytes: 14, AttemptOnCopy: &attempt,
+	return job.Job{
+		JobKey: fmt.Sprintf("job-%d", n), Format: "redrivectl/v1", Payload: []byte("secret payload"), PayloadBytes: 14, AttemptOnCopy: &attempt,
 		Failure: job.Failure{Type: "E", Message: "bad \x1b[31m", At: at}, References: []job.Reference{{Kind: "payload", URI: "s3://x", SHA256: "00"}},
-		Message: broker.Message{Copy: broker.CopyID{Entity: "a/dlq", ID: fmt.Sprint(n)}, MessageID: "m", Body: []byte("secret body \xff\x00"),
+		Message: broker.Message{
+			Copy: broker.CopyID{Entity: "a/dlq", ID: fmt.Sprint(n)}, MessageID: "m", Body: []byte("secret body \xff\x00"),
 			Attributes: []broker.Attribute{{Name: "n", Type: "Number.int", Value: []byte("1")}, {Name: "b", Type: "Binary", Value: []byte{0, 255}}},
-			RawFormat:  "amqp", Raw: []byte{1, 2, 0}, Receives: 3, SentAt: at}}
+			RawFormat:  "amqp", Raw: []byte{1, 2, 0}, Receives: 3, SentAt: at,
+		},
+	}
 }
 
 func TestCaptures(t *testing.T) {
@@ -95,8 +99,10 @@ func TestArchive(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	f := open(t)
-	a := redrive.Archived{Run: "aa01", Plan: "p", Queue: queue, Owner: "team", Retention: 90 * 24 * time.Hour, Job: wholeJob(1, f.clock.now()),
-		Action: reconcile.Settle, At: f.clock.now()}
+	a := redrive.Archived{
+		Run: "aa01", Plan: "p", Queue: queue, Owner: "team", Retention: 90 * 24 * time.Hour, Job: wholeJob(1, f.clock.now()),
+		Action: reconcile.Settle, At: f.clock.now(),
+	}
 	b := a
 	b.Job = wholeJob(2, f.clock.now())
 	b.Job.Message.Raw, b.Job.Message.Body = nil, nil
@@ -134,9 +140,11 @@ func TestVerdicts(t *testing.T) {
 	f := open(t)
 	at := f.clock.now()
 	found := func(key string, v reconcile.Verdict, at time.Time) reconcile.Found {
-		return reconcile.Found{Queue: queue, JobKey: key, Attempt: 2, Verdict: v, At: at, Until: at.Add(time.Minute),
+		return reconcile.Found{
+			Queue: queue, JobKey: key, Attempt: 2, Verdict: v, At: at, Until: at.Add(time.Minute),
 			Evidence:       reconcile.Evidence{Looks: []provider.Evidence{{Endpoint: "GET /messages", Rows: 1, AskedAt: at}}, ClockOffset: 0.25, Why: "why"},
-			EvidenceSHA256: "e"}
+			EvidenceSHA256: "e",
+		}
 	}
 	older, newer, other := found("k1", reconcile.TooEarly, at), found("k1", reconcile.NotAccepted, at.Add(1)), found("k2", reconcile.Accepted, at)
 	elsewhere := found("k1", reconcile.Accepted, at.Add(9))

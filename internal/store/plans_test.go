@@ -222,12 +222,20 @@ func TestPublishedOf(t *testing.T) {
 	publish(2, "unknown", "")
 	publish(3, "refused", "job-3")
 	start := newClock().now()
-	got, err := f.PublishedOf(ctx, []redrive.Identity{{JobKey: "job-1"}, {Origin: "src", PayloadSHA256: "p2"}, {JobKey: "job-3"},
-		{Origin: "elsewhere", PayloadSHA256: "p2"}, {Origin: "src", PayloadSHA256: "p1"}})
+	got, err := f.PublishedOf(ctx, []redrive.Identity{
+		{JobKey: "job-1"},
+		{Origin: "src", PayloadSHA256: "p2"},
+		{JobKey: "job-3"},
+		{Origin: "elsewhere", PayloadSHA256: "p2"},
+		{Origin: "src", PayloadSHA256: "p1"},
+	})
 	want := []redrive.Published{
 		{Count: 1, Last: start.Add(time.Second), LastRun: "aa01", Copies: []broker.CopyID{{Entity: "a/dlq", ID: "c1"}}},
 		{Count: 1, Last: start.Add(2 * time.Second), LastRun: "aa01", Copies: []broker.CopyID{{Entity: "a/dlq", ID: "c2"}}},
-		{}, {}, {}}
+		{},
+		{},
+		{},
+	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}

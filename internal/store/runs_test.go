@@ -20,8 +20,10 @@ import (
 const queue = "shipments"
 
 func item(n int) redrive.Item {
-	return redrive.Item{Copy: broker.CopyID{Entity: "a/dlq", ID: fmt.Sprintf("c%d", n)}, JobKey: fmt.Sprintf("job-%d", n),
-		Origin: "src", PayloadSHA256: fmt.Sprintf("p%d", n), Action: reconcile.Redrive}
+	return redrive.Item{
+		Copy: broker.CopyID{Entity: "a/dlq", ID: fmt.Sprintf("c%d", n)}, JobKey: fmt.Sprintf("job-%d", n),
+		Origin: "src", PayloadSHA256: fmt.Sprintf("p%d", n), Action: reconcile.Redrive,
+	}
 }
 
 // plan is saved with these items; its nonce makes each its own.
@@ -35,9 +37,11 @@ func (f *fixture) plan(t testing.TB, nonce string, items ...redrive.Item) redriv
 }
 
 func (f *fixture) savePlan(nonce string, tier redrive.Tier, items ...redrive.Item) (redrive.PlanID, error) {
-	p := redrive.Plan{Format: "redrivectl/plan/v1", Store: f.StoreID(), Queue: queue, Entity: "a/dlq", Broker: "local",
+	p := redrive.Plan{
+		Format: "redrivectl/plan/v1", Store: f.StoreID(), Queue: queue, Entity: "a/dlq", Broker: "local",
 		CreatedAt: f.clock.now(), ExpiresAt: f.clock.now().Add(2 * time.Hour), Requester: "ana", Tier: tier, Nonce: nonce,
-		PolicySHA256: "policy", SettingsSHA256: "settings", Items: items}
+		PolicySHA256: "policy", SettingsSHA256: "settings", Items: items,
+	}
 	b, err := json.Marshal(p)
 	if err == nil {
 		b, err = jcs.Transform(b)
@@ -57,8 +61,10 @@ func (f *fixture) approve(t testing.TB, id redrive.PlanID, who string) {
 }
 
 func (f *fixture) approval(id redrive.PlanID, who string) redrive.Approval {
-	return redrive.Approval{Plan: id, Items: 1, Store: f.StoreID(), Requester: "ana", Approver: who, Known: "account",
-		Decision: "approve", Reason: "fine", NotBefore: f.clock.now(), ExpiresAt: f.clock.now().Add(time.Hour)}
+	return redrive.Approval{
+		Plan: id, Items: 1, Store: f.StoreID(), Requester: "ana", Approver: who, Known: "account",
+		Decision: "approve", Reason: "fine", NotBefore: f.clock.now(), ExpiresAt: f.clock.now().Add(time.Hour),
+	}
 }
 
 const ttl = 30 * time.Second
@@ -106,8 +112,10 @@ func TestRunLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := f.LoadRun(ctx, "aa")
-	want := redrive.RunRecord{ID: "aa01", Plan: id, Queue: queue, State: redrive.RunFinished, Holder: "ana@host", StartedAt: now,
-		EndedAt: f.clock.now(), Report: redrive.Report{Planned: 1, Redriven: 1, Skipped: map[string]int{}}}
+	want := redrive.RunRecord{
+		ID: "aa01", Plan: id, Queue: queue, State: redrive.RunFinished, Holder: "ana@host", StartedAt: now,
+		EndedAt: f.clock.now(), Report: redrive.Report{Planned: 1, Redriven: 1, Skipped: map[string]int{}},
+	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
@@ -308,8 +316,10 @@ func TestLives(t *testing.T) {
 }
 
 func step(n int, phase audit.Phase, step, result string) audit.Record {
-	return audit.Record{Run: "aa01", Action: "redrive", Phase: phase, Step: step, Result: result, Reason: "why",
-		CopyID: item(n).Copy.String(), JobKey: item(n).JobKey}
+	return audit.Record{
+		Run: "aa01", Action: "redrive", Phase: phase, Step: step, Result: result, Reason: "why",
+		CopyID: item(n).Copy.String(), JobKey: item(n).JobKey,
+	}
 }
 
 func TestOpenIntentsAndEnds(t *testing.T) {

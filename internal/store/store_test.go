@@ -116,8 +116,10 @@ func (f *fixture) verified(t testing.TB) audit.Report {
 }
 
 func record(n int) audit.Record {
-	return audit.Record{Actor: audit.Person{Name: "ana", Known: "account"}, Action: "reveal", Phase: audit.Outcome,
-		JobKey: fmt.Sprintf("job-%d", n), MessageID: fmt.Sprintf("m-%d", n)}
+	return audit.Record{
+		Actor: audit.Person{Name: "ana", Known: "account"}, Action: "reveal", Phase: audit.Outcome,
+		JobKey: fmt.Sprintf("job-%d", n), MessageID: fmt.Sprintf("m-%d", n),
+	}
 }
 
 func appendN(t testing.TB, s *store.Store, n int) audit.Head {

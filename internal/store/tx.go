@@ -116,8 +116,10 @@ func (t *tx) insertSealed(ctx context.Context, all []sealed) error {
 // columns are the searchable members of a record, in the order of insertRecord,
 // in the UTF-8 that its canonical form has.
 func columns(r audit.Record) []any {
-	cs := []any{nanos(r.Time), r.Action, string(r.Phase), r.Step, r.Result, r.Run, r.Plan, r.Queue,
-		r.CopyID, r.JobKey, r.MessageID, r.Customer}
+	cs := []any{
+		nanos(r.Time), r.Action, string(r.Phase), r.Step, r.Result, r.Run, r.Plan, r.Queue,
+		r.CopyID, r.JobKey, r.MessageID, r.Customer,
+	}
 	for i, c := range cs {
 		if s, ok := c.(string); ok && !utf8.ValidString(s) {
 			cs[i] = string([]rune(s))

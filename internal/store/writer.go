@@ -66,8 +66,10 @@ func newWriter(ctx context.Context, db *sql.DB, s *Store, wait time.Duration, br
 	if wait == 0 {
 		wait = DefaultGroupWait
 	}
-	w := &writer{store: s, db: db, insert: insert, wait: wait,
-		queue: make(chan *change), quit: make(chan struct{}), ended: make(chan struct{})}
+	w := &writer{
+		store: s, db: db, insert: insert, wait: wait,
+		queue: make(chan *change), quit: make(chan struct{}), ended: make(chan struct{}),
+	}
 	if len(broken) > 0 {
 		w.lost = fmt.Errorf("%w: %s", audit.ErrBroken, strings.Join(broken, ", "))
 	}

@@ -181,8 +181,10 @@ func testClaimFailed(t *testing.T, f Fixture) {
 		retryable bool
 		wins      bool
 	}{
-		{ledger.EffectNone, true, true}, {ledger.EffectNone, false, false},
-		{ledger.EffectUnknown, true, false}, {"", true, false},
+		{ledger.EffectNone, true, true},
+		{ledger.EffectNone, false, false},
+		{ledger.EffectUnknown, true, false},
+		{"", true, false},
 	} {
 		k := w.at(ledger.Sending)
 		fail := w.from(k, ledger.Failed)

@@ -72,10 +72,22 @@ func (l *Ledger) insert(ctx context.Context, tx querier, lay *layout, now time.T
 func (l *Ledger) insertRow(lay *layout) string {
 	var cols, values []string
 	for _, a := range []assignment{
-		{"job_key", ":job_key"}, {"consumer", ":consumer"}, {"state", ":to_state"}, {"attempt", ":attempt"}, {"run", ":run"},
-		{"subject", ":subject"}, {"version", ":version"}, {"payload_sha256", ":payload_sha256"}, {"region", ":region"},
-		{"account", ":account"}, {"customer_id", ":customer_id"}, {"send_before", ":send_before"},
-		{"late_accept", "0"}, {"retryable", "0"}, {"created_at", ":now"}, {"updated_at", ":now"},
+		{"job_key", ":job_key"},
+		{"consumer", ":consumer"},
+		{"state", ":to_state"},
+		{"attempt", ":attempt"},
+		{"run", ":run"},
+		{"subject", ":subject"},
+		{"version", ":version"},
+		{"payload_sha256", ":payload_sha256"},
+		{"region", ":region"},
+		{"account", ":account"},
+		{"customer_id", ":customer_id"},
+		{"send_before", ":send_before"},
+		{"late_accept", "0"},
+		{"retryable", "0"},
+		{"created_at", ":now"},
+		{"updated_at", ":now"},
 	} {
 		if lay.has(a.column) {
 			cols, values = append(cols, l.own(a.column)), append(values, a.value)

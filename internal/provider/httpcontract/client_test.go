@@ -152,10 +152,14 @@ func TestAnswersThatProveNothing(t *testing.T) {
 		{"body too large", 200, big, func(c *httpcontract.Config) { c.MaxBody = 1024 }, "larger than 1024"},
 		{"two values", 200, `{"items":[]}{}`, nil, "not JSON"},
 		{"another shape", 200, `{"results":[]}`, nil, "cannot be told"},
-		{"found and not found", 200, `{"items":[{"op_id":"k1"}]}`,
-			func(c *httpcontract.Config) { c.Lookup.NotFound = "true" }, "both found and not found"},
-		{"found without a record", 200, `{"items":[]}`,
-			func(c *httpcontract.Config) { c.Lookup.Found, c.Lookup.NotFound = "true", "" }, "holds no record"},
+		{
+			"found and not found", 200, `{"items":[{"op_id":"k1"}]}`,
+			func(c *httpcontract.Config) { c.Lookup.NotFound = "true" }, "both found and not found",
+		},
+		{
+			"found without a record", 200, `{"items":[]}`,
+			func(c *httpcontract.Config) { c.Lookup.Found, c.Lookup.NotFound = "true", "" }, "holds no record",
+		},
 		{"no not-found condition", 200, `{"items":[]}`, func(c *httpcontract.Config) { c.Lookup.NotFound = "" }, ""},
 		{"pages in a circle", 200, `{"items":[],"next":"a"}`, nil, "in a circle"},
 		{"status of another kind", 451, `{"items":[]}`, nil, "status 451"},
