@@ -145,10 +145,16 @@ func approvedByOther(p redrive.Plan, as []redrive.Approval) bool {
 	for _, a := range as {
 		switch a.Decision {
 		case "approve":
-			approved = approved || (a.Approver != p.Requester && a.Approver != a.Requester)
+			approved = approved || (a.Approver != p.Requester && a.Approver != a.Requester && asKnown(p, a))
 		default:
 			return false
 		}
 	}
 	return approved
+}
+
+// asKnown: where the requester is known by his account, an approver who only
+// said who he is may be the requester.
+func asKnown(p redrive.Plan, a redrive.Approval) bool {
+	return p.RequesterKnown != "account" || a.Known != "declared"
 }

@@ -172,6 +172,21 @@ func TestOwnApprovalApprovesNoSettings(t *testing.T) {
 	}
 }
 
+// TestDeclaredNameApprovesNoSettings: the plan's requester is known by account,
+// and a name that was only declared may be the requester's.
+func TestDeclaredNameApprovesNoSettings(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	bo := f.approval(f.plan(t, "1", item(1)), "bo")
+	bo.Known = "declared"
+	if err := f.SaveApproval(context.Background(), bo, audit.Record{}); err != nil {
+		t.Fatal(err)
+	}
+	if digests, err := f.ApprovedDigests(context.Background()); len(digests) > 0 || err != nil {
+		t.Error(digests, err)
+	}
+}
+
 func TestApprovalsChangedByHand(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{

@@ -39,7 +39,7 @@ func (f *fixture) plan(t testing.TB, nonce string, items ...redrive.Item) redriv
 func (f *fixture) savePlan(nonce string, tier redrive.Tier, items ...redrive.Item) (redrive.PlanID, error) {
 	p := redrive.Plan{
 		Format: "redrivectl/plan/v1", Store: f.StoreID(), Queue: queue, Entity: "a/dlq", Broker: "local",
-		CreatedAt: f.clock.now(), ExpiresAt: f.clock.now().Add(2 * time.Hour), Requester: "ana", Tier: tier, Nonce: nonce,
+		CreatedAt: f.clock.now(), ExpiresAt: f.clock.now().Add(2 * time.Hour), Requester: "ana", RequesterKnown: "account", Tier: tier, Nonce: nonce,
 		PolicySHA256: "policy", SettingsSHA256: "settings", Items: items,
 	}
 	b, err := json.Marshal(p)
