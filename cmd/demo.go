@@ -146,7 +146,7 @@ func (a *app) narration() io.Writer {
 }
 
 func (w *demoWorld) say(format string, args ...any) {
-	fmt.Fprintf(w.out, format+"\n", args...)
+	fmt.Fprintf(w.out, format+"\n", args...) //nolint:errcheck // A narration that nobody reads ends nothing.
 }
 
 func (w *demoWorld) chapter(title string) { w.say("\n== %s\n", title) }

@@ -62,7 +62,7 @@ func (w *demoWorld) startProvider(ctx context.Context, args ...string) error {
 	if w.provider, err = w.start(append([]string{"demo", "provider", "--dir", w.dir, "--until-eof"}, args...)...); err != nil {
 		return err
 	}
-	_, err = w.provider.await(ctx, 1, demoListening)
+	err = w.provider.await(ctx, 1, demoListening)
 	return err
 }
 
@@ -118,7 +118,7 @@ func (w *demoWorld) killWorkers(ctx context.Context) error {
 		}
 	}
 	claimed := func(ctx context.Context, p *demoProcess, crew []demoJob) error {
-		_, err := p.await(ctx, len(crew), demoClaimed)
+		err := p.await(ctx, len(crew), demoClaimed)
 		return err
 	}
 	for crew := range slices.Chunk(w.jobs[demoKilledBefore], demoKillCrew) {

@@ -107,27 +107,24 @@ func (p *demoProcess) ended() error {
 }
 
 // await waits for n lines of standard output that begin with prefix.
-func (p *demoProcess) await(ctx context.Context, n int, prefix string) (first string, err error) {
+func (p *demoProcess) await(ctx context.Context, n int, prefix string) error {
 	t := time.NewTimer(demoPatience)
 	defer t.Stop()
 	for n > 0 {
 		select {
 		case line := <-p.lines:
-			if !strings.HasPrefix(line, prefix) {
-				continue
-			}
-			if n--; first == "" {
-				first = line
+			if strings.HasPrefix(line, prefix) {
+				n--
 			}
 		case <-p.done:
-			return first, errors.Join(interrupted(ctx), p.ended())
+			return errors.Join(interrupted(ctx), p.ended())
 		case <-t.C:
-			return first, fmt.Errorf("wait for %s to say %q: nothing for %s", p.name, prefix, demoPatience)
+			return fmt.Errorf("wait for %s to say %q: nothing for %s", p.name, prefix, demoPatience)
 		case <-ctx.Done():
-			return first, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	return first, nil
+	return nil
 }
 
 // environment is this process's own, without what would send a command to

@@ -65,7 +65,7 @@ func (o *demoProviderOptions) run(ctx context.Context) error {
 		return err
 	}
 	o.app.onClose(s.Close)
-	l, err := net.Listen("tcp", base.Host)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", base.Host)
 	if err != nil {
 		return fmt.Errorf("start the demo's provider: %w", err)
 	}

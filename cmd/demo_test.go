@@ -120,7 +120,7 @@ func checkDemoFolder(t *testing.T, dir string, s demoSummary) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // Read to its end.
+	defer resp.Body.Close()
 	var log struct{ Entries []struct{ Accepted bool } }
 	if err := json.NewDecoder(resp.Body).Decode(&log); err != nil {
 		t.Fatal(err)

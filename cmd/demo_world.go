@@ -101,7 +101,7 @@ func newDemoWorld(ctx context.Context, o *demoOptions, dir string) (*demoWorld, 
 		app: o.app, dir: dir, seed: o.seed, planned: o.jobs, exe: exe, out: o.app.narration(),
 		jobs: dealDemo(o.jobs, o.seed), log: &demoLog{path: filepath.Join(dir, demoProviderLog)},
 	}
-	port, guard, err := demoPort()
+	port, guard, err := demoPort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +116,13 @@ func newDemoWorld(ctx context.Context, o *demoOptions, dir string) (*demoWorld, 
 // holds a neighbour of the port for as long as this demo lives: the provider's
 // own port is free while the provider is down, and another demo must not take
 // it meanwhile and be sent what was meant for ours.
-func demoPort() (port int, guard net.Listener, err error) {
+func demoPort(ctx context.Context) (port int, guard net.Listener, err error) {
 	const first, last, neighbour = 8025, 8525, 10000
 	for port = first; port <= last; port++ {
-		if guard, err = listenLoopback(port + neighbour); err != nil {
+		if guard, err = listenLoopback(ctx, port+neighbour); err != nil {
 			continue
 		}
-		l, err := listenLoopback(port)
+		l, err := listenLoopback(ctx, port)
 		if err == nil {
 			return port, guard, l.Close()
 		}
@@ -133,8 +133,8 @@ func demoPort() (port int, guard net.Listener, err error) {
 	return 0, nil, fmt.Errorf("find a free port from %d to %d on loopback: %w", first, last, err)
 }
 
-func listenLoopback(port int) (net.Listener, error) {
-	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+func listenLoopback(ctx context.Context, port int) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 
 func (w *demoWorld) path(name string) string { return filepath.Join(w.dir, name) }

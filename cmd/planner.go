@@ -88,7 +88,7 @@ func (a *app) queueFacts(ctx context.Context, q *queue) (redrive.QueueFacts, err
 	caps := q.broker.Capabilities()
 	f := redrive.QueueFacts{
 		Name: q.name, Entity: d.Queue, Broker: q.brokerName, Consumer: q.cfg.Consumer,
-		Ledger: q.ledger != nil, FanOut: caps.FanOut, Ordered: caps.Ordered,
+		Ledger: q.ledger != nil, LedgerName: q.cfg.Ledger, FanOut: caps.FanOut, Ordered: caps.Ordered,
 		MaxPause: q.cfg.Worker.MaxPause, MaxAge: q.cfg.MaxAge,
 	}
 	if len(q.cfg.Sources) == 1 {

@@ -29,13 +29,6 @@ func newLimiter(r Rate, now func() time.Time, sleep func(context.Context, time.D
 	return l
 }
 
-// burst is the most that one take can get.
-func (l *limiter) burst() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.n
-}
-
 // rate is the present rate in jobs per second.
 func (l *limiter) rate() float64 {
 	l.mu.Lock()

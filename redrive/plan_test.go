@@ -3,6 +3,7 @@ package redrive_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/ledger/sqlledger"
 	"github.com/redrivectl/redrivectl/internal/provider"
 	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/redrivectl/redrivectl/redrive"
@@ -192,6 +194,31 @@ func TestRepublish(t *testing.T) {
 	w.must(err)
 	if d.Plan.Tier != redrive.TierTwo || !d.Plan.Items[0].Republish {
 		t.Error(d.Plan.Tier, d.Plan.TierWhy)
+	}
+}
+
+// TestRestoredLedger: a row that lies before the attempt that this store has
+// published was restored from a backup, whatever it says.
+func TestRestoredLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.clock()
+	w.dead("k1")
+	w.pass(time.Hour)
+	_, err := w.run(w.plan())
+	w.must(err)
+	w.work()
+	w.copy("k1", "") // the worker died before its acknowledgement
+	w.ledger, err = sqlledger.Open(w.ctx, sqlledger.Config{
+		Path: filepath.Join(t.TempDir(), "backup.db"), Create: true, Now: func() time.Time { return before }, Consumer: "mailer",
+	})
+	w.must(err)
+	t.Cleanup(func() { w.must(w.ledger.Close()) })
+	w.must(w.ledger.Init(w.ctx))
+	w.row("k1", ledger.Failed)
+	var empty *redrive.EmptyError
+	if d, err := w.planner().Draft(w.ctx, w.request()); !errors.As(err, &empty) || empty.Held[0].Why != "ledger_older" {
+		t.Errorf("%v, %+v", err, d.Plan.Items)
 	}
 }
 

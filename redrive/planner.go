@@ -11,6 +11,7 @@ import (
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/internal/provider"
 	"github.com/redrivectl/redrivectl/reconcile"
 )
@@ -28,6 +29,7 @@ type QueueFacts struct {
 	Consumer             string
 	Destination          string // configured; empty: the copy's origin
 	Ledger               bool
+	LedgerName           string // as configured
 	LedgerWritable       bool
 	LedgerSendBefore     bool                   // the ledger can store it
 	Provider             *provider.Capabilities // nil: the queue has none
@@ -189,7 +191,7 @@ func (p *Planner) candidates(ctx context.Context, req Request, now time.Time) ([
 		if err != nil {
 			return nil, fmt.Errorf("assess %d jobs of %s: %w", len(part), req.Queue.Name, err)
 		}
-		ps, err := p.published(ctx, part)
+		ps, err := p.published(ctx, req.Queue, part)
 		if err != nil {
 			return nil, err
 		}
@@ -204,10 +206,13 @@ func (p *Planner) candidates(ctx context.Context, req Request, now time.Time) ([
 	return cs, nil
 }
 
-func (p *Planner) published(ctx context.Context, jobs []job.Job) ([]Published, error) {
+func (p *Planner) published(ctx context.Context, q QueueFacts, jobs []job.Job) ([]Published, error) {
 	ids := make([]Identity, len(jobs))
 	for i, j := range jobs {
 		ids[i] = Identity{JobKey: j.JobKey, Origin: j.Message.Origin, PayloadSHA256: j.PayloadSHA256}
+		if q.Ledger && j.JobKey != "" {
+			ids[i].LedgerRow = reconcile.LedgerRowName(q.LedgerName, ledger.Key{JobKey: j.JobKey, Consumer: q.Consumer})
+		}
 	}
 	ps, err := p.Plans.PublishedOf(ctx, ids)
 	if err != nil {

@@ -138,6 +138,8 @@ func (s *sorter) holdsRedrive(it *Item, a reconcile.Assessed, pub Published) (wh
 		return "not_redrivable", firstOf(a.Job.Needs, job.NeedsUnwrap)
 	case it.Destination == "":
 		return "no_destination", "the destination: --to QUEUE"
+	case it.LedgerAttempt != nil && *it.LedgerAttempt < pub.Attempt:
+		return "ledger_older", "a current ledger: this store has published a later attempt than the row's"
 	case s.req.Queue.FanOut && !l.FanOut:
 		return "fan_out", "--fan-out: every consumer of the destination gets the job again"
 	case it.OrderKey != "" && s.blocked[it.OrderKey] && s.req.Queue.Ordered && !l.BreakOrder:

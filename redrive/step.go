@@ -123,7 +123,11 @@ func (s *session) changed(w *work, a reconcile.Assessed) string {
 	case (a.Row == nil) != (it.LedgerState == "") || a.Row != nil && !it.asPlanned(*a.Row):
 		return "changed_ledger"
 	}
-	now := frozen(a, w.job)
+	return it.differs(frozen(a, w.job), s.Now())
+}
+
+// differs names what has changed since the item was frozen, or is empty.
+func (it *Item) differs(now Item, at time.Time) string {
 	switch {
 	case now.Class != it.Class || now.Rule != it.Rule || now.Disposition != it.Disposition:
 		return "changed_class"
@@ -133,7 +137,7 @@ func (s *session) changed(w *work, a reconcile.Assessed) string {
 		return "changed_verdict"
 	case now.Action != it.Action || now.Row != it.Row || now.Why != it.Why || now.Lift != it.Lift:
 		return "changed_action"
-	case !it.SendBefore.IsZero() && !s.Now().Before(it.SendBefore):
+	case !it.SendBefore.IsZero() && !at.Before(it.SendBefore):
 		return "send_before_passed"
 	default:
 		return ""

@@ -66,6 +66,8 @@ type Identity struct {
 	JobKey        string
 	Origin        string
 	PayloadSHA256 string
+	// LedgerRow is the job's row as records name it; empty: no ledger.
+	LedgerRow string
 }
 
 // Published is what this store remembers of the redrives of one identity.
@@ -74,6 +76,8 @@ type Published struct {
 	Last    time.Time
 	LastRun RunID
 	Copies  []broker.CopyID // the dead copies that were published
+	// Attempt is the latest of the ledger row's that was published; 0: none.
+	Attempt int
 }
 
 // Plans keeps plans and approvals. Every method that changes something writes

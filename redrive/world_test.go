@@ -233,7 +233,7 @@ func (w *world) request() redrive.Request {
 	return redrive.Request{
 		Queue: redrive.QueueFacts{
 			Name: "dlq", Entity: "dlq", Broker: "local", Consumer: "mailer", Destination: "src",
-			Ledger: !w.noLedger, LedgerWritable: !w.noLedger && !w.readOnly, LedgerSendBefore: true, Ordered: caps.Ordered,
+			Ledger: !w.noLedger, LedgerName: "app", LedgerWritable: !w.noLedger && !w.readOnly, LedgerSendBefore: true, Ordered: caps.Ordered,
 		},
 		Jobs: w.jobs(), Select: redrive.Selection{All: true}, Max: 100, Rate: 50, Expires: 2 * time.Hour,
 		Reason: "test", Digests: redrive.Digests{Policy: "p1", Settings: "s1"},

@@ -160,7 +160,7 @@ type Provider struct {
 // Scope is what an idempotency key is unique within.
 type Scope string
 
-// ByAccount: two accounts of one provider may use the same key.
+// ByAccount says that two accounts of one provider may use the same key.
 const ByAccount Scope = "account"
 
 // Idempotency says how the provider honours the job key.

@@ -39,8 +39,8 @@ func newView(attrs []broker.Attribute, body []byte, path string, depth int) view
 // syntaxError is the first error of a JSON text with its offset, nil if there
 // is none.
 func syntaxError(body []byte) error {
-	var any json.RawMessage
-	err := json.Unmarshal(body, &any)
+	var whole json.RawMessage
+	err := json.Unmarshal(body, &whole)
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		return fmt.Errorf("broken JSON at byte %d: %w", syntax.Offset, err)

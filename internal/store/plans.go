@@ -247,7 +247,8 @@ func (s *Store) SelfRedrives(ctx context.Context, queue string, since time.Time)
 
 // published are the copies of redrives whose publish was recorded as done, or
 // as unknown: one that may have happened counts. It is one row per run and copy.
-const published = `SELECT a.run, a.copy_id, coalesce(i.copy_entity, ''), coalesce(i.copy_id, ''), max(a.time) AS at
+const published = `SELECT a.run, a.copy_id, coalesce(i.copy_entity, ''), coalesce(i.copy_id, ''), max(a.time) AS at,
+  coalesce(max(CASE WHEN a.record ->> 'ledger_row' = ? THEN a.record ->> 'attempt' END), 0)
   FROM audit a LEFT JOIN plan_items i ON i.plan = a.plan AND i.copy = a.copy_id
   WHERE %s AND a.action = 'redrive' AND a.phase = 'outcome' AND a.step = 'publish' AND a.result IN ('done', 'unknown')
   GROUP BY a.run, a.copy_id ORDER BY at, a.run`
@@ -270,18 +271,20 @@ func (s *Store) PublishedOf(ctx context.Context, ids []redrive.Identity) ([]redr
 }
 
 func publishedOf(ctx context.Context, q querier, id redrive.Identity, p *redrive.Published) error {
-	query, args := fmt.Sprintf(published, `a.job_key = ? AND a.job_key <> ''`), []any{id.JobKey}
+	query, args := fmt.Sprintf(published, `a.job_key = ? AND a.job_key <> ''`), []any{id.LedgerRow, id.JobKey}
 	if id.JobKey == "" {
 		query = fmt.Sprintf(published, `i.job_key = '' AND i.payload_sha256 = ? AND i.origin = ? AND a.copy_id <> ''`)
-		args = []any{id.PayloadSHA256, id.Origin}
+		args = []any{id.LedgerRow, id.PayloadSHA256, id.Origin}
 	}
 	return each(ctx, q, func(rows *sql.Rows) error {
 		var c broker.CopyID
 		var name string
 		var at int64
-		if err := rows.Scan(&p.LastRun, &name, &c.Entity, &c.ID, &at); err != nil {
+		var attempt int
+		if err := rows.Scan(&p.LastRun, &name, &c.Entity, &c.ID, &at, &attempt); err != nil {
 			return err
 		}
+		p.Attempt = max(p.Attempt, attempt)
 		if c.ID == "" {
 			c = splitCopy(name)
 		}

@@ -227,6 +227,9 @@ func TestPublishedOf(t *testing.T) {
 	publish := func(n int, result, key string) {
 		r := step(n, audit.Outcome, "publish", result)
 		r.JobKey, r.Plan = key, string(id)
+		if attempt := n + 1; key != "" {
+			r.LedgerRow, r.Attempt = "app/mailer/"+key, &attempt
+		}
 		if _, err := log.Append(ctx, r); err != nil {
 			t.Fatal(err)
 		}
@@ -238,13 +241,15 @@ func TestPublishedOf(t *testing.T) {
 	publish(3, "refused", "job-3")
 	start := newClock().now()
 	got, err := f.PublishedOf(ctx, []redrive.Identity{
-		{JobKey: "job-1"},
+		{JobKey: "job-1", LedgerRow: "app/mailer/job-1"},
+		{JobKey: "job-1", LedgerRow: "other/mailer/job-1"},
 		{Origin: "src", PayloadSHA256: "p2"},
 		{JobKey: "job-3"},
 		{Origin: "elsewhere", PayloadSHA256: "p2"},
 		{Origin: "src", PayloadSHA256: "p1"},
 	})
 	want := []redrive.Published{
+		{Count: 1, Last: start.Add(time.Second), LastRun: "aa01", Copies: []broker.CopyID{{Entity: "a/dlq", ID: "c1"}}, Attempt: 2},
 		{Count: 1, Last: start.Add(time.Second), LastRun: "aa01", Copies: []broker.CopyID{{Entity: "a/dlq", ID: "c1"}}},
 		{Count: 1, Last: start.Add(2 * time.Second), LastRun: "aa01", Copies: []broker.CopyID{{Entity: "a/dlq", ID: "c2"}}},
 		{},

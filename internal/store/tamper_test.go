@@ -268,7 +268,7 @@ func TestOpenReadOnlyInReadOnlyFolder(t *testing.T) {
 	if err := os.Chmod(left, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Chmod(left, 0o700) })
+	t.Cleanup(func() { _ = os.Chmod(left, 0o700) })
 	path := filepath.Join(left, "store.db")
 	if _, err := store.Open(ctx, path, f.opts); !errors.Is(err, audit.ErrNotWritable) {
 		t.Error("a store in a read-only folder was opened for writing:", err)

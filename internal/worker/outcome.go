@@ -16,7 +16,7 @@ func (w *Worker) sent(ctx context.Context, d broker.Delivery, r ledger.Row, id s
 		Key: r.Key, From: ledger.Sending, FromAttempt: r.Attempt, To: ledger.Sent,
 		Actor: w.Actor, RequestID: id, Resolve: ledger.ByWorker,
 	}
-	row, won, err := w.record(ctx, done)
+	_, won, err := w.record(ctx, done)
 	if err != nil {
 		return fmt.Errorf("record the send: %w", err)
 	}
@@ -27,7 +27,8 @@ func (w *Worker) sent(ctx context.Context, d broker.Delivery, r ledger.Row, id s
 		Key: r.Key, From: ledger.Sending, FromAttempt: r.Attempt, LateAccept: true,
 		Actor: w.Actor, RequestID: id, Resolve: ledger.ByWorker, Reason: "sent after the claim was taken away",
 	}
-	if row, _, err = w.record(ctx, late); err != nil {
+	row, _, err := w.record(ctx, late)
+	if err != nil {
 		return fmt.Errorf("record the late send: %w", err)
 	}
 	return w.dispose(ctx, d, row)
@@ -48,7 +49,7 @@ func (w *Worker) failed(ctx context.Context, d broker.Delivery, r ledger.Row, f 
 		Actor: w.Actor, RequestID: f.RequestID, Reason: reason.Message,
 		ErrorClass: string(f.Class), Effect: ledger.EffectNone, Resolve: ledger.ByWorker,
 	}
-	row, won, err := w.record(ctx, c)
+	_, won, err := w.record(ctx, c)
 	switch {
 	case err != nil:
 		return fmt.Errorf("record the failure: %w", err)
@@ -58,7 +59,8 @@ func (w *Worker) failed(ctx context.Context, d broker.Delivery, r ledger.Row, f 
 		return w.deadLetter(ctx, d, reason)
 	}
 	c.To, c.Attempt = "", r.Attempt
-	if row, _, err = w.record(ctx, c); err != nil {
+	row, _, err := w.record(ctx, c)
+	if err != nil {
 		return fmt.Errorf("record the late failure: %w", err)
 	}
 	return w.dispose(ctx, d, row)
@@ -69,10 +71,10 @@ func (w *Worker) failed(ctx context.Context, d broker.Delivery, r ledger.Row, f 
 func (w *Worker) record(ctx context.Context, c ledger.Change) (row ledger.Row, won bool, err error) {
 	for range 2 {
 		res := w.Ledger.Apply(ctx, []ledger.Change{c})[0]
-		switch {
-		case res.Outcome == ledger.Won:
+		switch res.Outcome {
+		case ledger.Won:
 			return res.Row, true, nil
-		case res.Outcome == ledger.Lost:
+		case ledger.Lost:
 			return res.Row, false, res.Err
 		}
 		err = res.Err

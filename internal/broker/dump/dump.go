@@ -246,46 +246,61 @@ func (d *reader) raw() (json.RawMessage, error) {
 // cut reads up to the end of one value by its brackets and quotes alone.
 func (d *reader) cut() ([]byte, error) {
 	var b []byte
-	depth, quoted, escaped := 0, false, false
+	var n nesting
 	for {
 		c, err := d.scan.ReadByte()
-		if errors.Is(err, io.EOF) && depth == 0 && !quoted && len(b) > 0 {
+		if errors.Is(err, io.EOF) && n.top() && len(b) > 0 {
 			return b, nil
 		}
 		if err != nil {
 			return nil, d.broken(err)
 		}
-		if depth == 0 && !quoted && len(b) > 0 && ends(c) {
+		if n.top() && len(b) > 0 && ends(c) {
 			return b, d.scan.UnreadByte()
 		}
 		b = append(b, c)
-		if len(b) > MaxRecord {
-			return nil, fmt.Errorf("dump at byte %d: message %d is longer than %d bytes", d.offset(), d.index, MaxRecord)
-		}
+		closed := n.take(c)
 		switch {
-		case escaped:
-			escaped = false
-			continue
-		case quoted && c == '\\':
-			escaped = true
-			continue
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-			continue
-		case c == '{' || c == '[':
-			if depth++; depth > maxNesting {
-				return nil, fmt.Errorf("dump at byte %d: message %d is nested deeper than %d levels", d.offset(), d.index, maxNesting)
-			}
-		case c == '}' || c == ']':
-			depth--
-		default:
-			continue
-		}
-		if depth <= 0 && !quoted {
+		case len(b) > MaxRecord:
+			return nil, fmt.Errorf("dump at byte %d: message %d is longer than %d bytes", d.offset(), d.index, MaxRecord)
+		case n.depth > maxNesting:
+			return nil, fmt.Errorf("dump at byte %d: message %d is nested deeper than %d levels", d.offset(), d.index, maxNesting)
+		case closed:
 			return b, nil
 		}
 	}
+}
+
+// nesting is where in a JSON text a byte stands.
+type nesting struct {
+	depth           int
+	quoted, escaped bool
+}
+
+// top says that no bracket and no quote is open.
+func (n *nesting) top() bool { return n.depth == 0 && !n.quoted }
+
+// take reads one byte, and reports whether it closed the value.
+func (n *nesting) take(c byte) bool {
+	switch {
+	case n.escaped:
+		n.escaped = false
+		return false
+	case n.quoted && c == '\\':
+		n.escaped = true
+		return false
+	case c == '"':
+		n.quoted = !n.quoted
+	case n.quoted:
+		return false
+	case c == '{' || c == '[':
+		n.depth++
+	case c == '}' || c == ']':
+		n.depth--
+	default:
+		return false
+	}
+	return n.depth <= 0 && !n.quoted
 }
 
 // ends reports whether a byte ends a bare word of the top level.

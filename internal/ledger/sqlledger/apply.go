@@ -108,7 +108,7 @@ func (l *Ledger) applyOne(ctx context.Context, tx querier, lay *layout, now time
 		lost.Err = fmt.Errorf("%w: this ledger cannot store send_before", ledger.ErrIllegal)
 	}
 	if lost.Err != nil {
-		return lost, nil
+		return lost, nil //nolint:nilerr // The error is this entry's result; the savepoint has none.
 	}
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT one"); err != nil {
 		return ledger.Result{}, err

@@ -97,7 +97,7 @@ func (l *Ledger) probeStatement(ctx context.Context, q querier) (y *layout, err 
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	names, err := rows.Columns()
-	return &layout{columns: names, history: slices.Contains(names, "events")}, err
+	return &layout{columns: names, history: slices.Contains(names, "events")}, errors.Join(err, rows.Err())
 }
 
 // columnsOf is empty when the table does not exist.

@@ -340,7 +340,9 @@ func TestIndexes(t *testing.T) {
 				t.Errorf("%s in %s", detail, q)
 			}
 		}
-		_ = rows.Close()
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

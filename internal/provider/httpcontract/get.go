@@ -44,7 +44,7 @@ func (c *Client) get(ctx context.Context, target string, ev *provider.Evidence) 
 	if err != nil {
 		return nil, c.quiet("ask the provider", err)
 	}
-	defer res.Body.Close() //nolint:errcheck // nothing is left to learn from it
+	defer res.Body.Close()
 	ev.HTTPStatus = res.StatusCode
 	p := &page{offset: offset(res, sent, c.cfg.Now())}
 	if err := c.refused(res); err != nil {
