@@ -2,9 +2,11 @@ package cmd
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/config"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/internal/term"
@@ -62,6 +64,7 @@ func (a *app) assessor(q *queue, k knowledge) *reconcile.Reconciler {
 		ClockMargin: a.cfg.Reconcile.ClockMargin, SecondLookAfter: a.cfg.Reconcile.SecondLookAfter,
 		TransportRetries: q.cfg.Worker.TransportRetries,
 	}
+	s.SharedOrigin, s.SharedRows = a.shares(q)
 	if q.cfg.Effects != nil {
 		s.Declared = reconcile.ByConfig
 	}
@@ -70,6 +73,32 @@ func (a *app) assessor(q *queue, k knowledge) *reconcile.Reconciler {
 		RunLives: func(ctx context.Context, run string) (bool, error) { return k.Lives(ctx, redrive.RunID(run)) },
 		Policy:   q.policy, Settings: s, Now: a.now, Sleep: sleep,
 	}
+}
+
+// shares says what the queue has in common with the others of its ledger: its
+// origin, with another consumer; and rows that may be either's, judged by
+// another provider or worker.
+func (a *app) shares(q *queue) (origin, rows bool) {
+	for name, other := range a.cfg.Queues {
+		if name == q.name || q.cfg.Ledger == "" || other.Ledger != q.cfg.Ledger {
+			continue
+		}
+		origin = origin || other.Consumer != q.cfg.Consumer && sameOrigin(q.cfg, other)
+		scoped := q.ledger != nil && q.ledger.Capabilities().Scoped
+		apart := scoped && q.cfg.Consumer != "" && other.Consumer != "" && q.cfg.Consumer != other.Consumer
+		alike := other.Provider == q.cfg.Provider && other.Worker == q.cfg.Worker
+		rows = rows || !apart && !alike
+	}
+	return origin, rows
+}
+
+// sameOrigin: two dead-letter queues behind one source, or one behind both.
+func sameOrigin(a, b config.Queue) bool {
+	if a.Broker != b.Broker || a.Path != b.Path {
+		return false
+	}
+	return a.DeadLetter == b.DeadLetter ||
+		slices.ContainsFunc(a.Sources, func(s string) bool { return slices.Contains(b.Sources, s) })
 }
 
 // assessorAlone judges messages by themselves. Nobody has said that whoever

@@ -118,6 +118,8 @@ func (o *reconcileOptions) print(sum reconcile.Summary, complete bool) error {
 	}
 	if !complete {
 		o.app.note("the look at the queue was incomplete: orphans may have copies that were not seen")
+	} else if !sum.OrphansExact {
+		o.app.note("orphans were not asked about: another queue shares the ledger and has another provider or worker; give each a consumer")
 	}
 	if !complete || sum.Verdicts[reconcile.Unavailable] > 0 {
 		return silently(exitPartly)

@@ -167,7 +167,10 @@ func (a *app) statusLedger(ctx context.Context, q *queue, keys map[string]bool, 
 	if err != nil {
 		return fmt.Errorf("ledger of %s: %w", q.name, err)
 	}
-	v.PendingSends, v.Orphans = &pending, &orphans
+	v.PendingSends = &pending
+	if _, shared := a.shares(q); !shared {
+		v.Orphans = &orphans
+	}
 	return nil
 }
 

@@ -25,6 +25,10 @@ type Settings struct {
 	LedgerName string // as configured; names the ledger in memory and records
 	// SharedOrigin: the queue's origin has several consumers.
 	SharedOrigin bool
+	// SharedRows: rows of this consumer may be another queue's, which has another
+	// provider or worker. What has no copy here cannot be told from theirs, and is
+	// not asked about.
+	SharedRows bool
 	// ClaimLife bounds a claim where the ledger records no deadline. MaxPause is
 	// how long a worker may stand still between its check and its send.
 	ClaimLife, MaxPause          time.Duration

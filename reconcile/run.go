@@ -181,7 +181,7 @@ func questionOfJob(j job.Job) question {
 // orphans are the rows that only the ledger knows of. Rows of the given jobs are
 // none, whatever their state.
 func (w *work) orphans(ctx context.Context, as []Assessed) ([]*subject, error) {
-	if w.Ledger == nil {
+	if w.Ledger == nil || w.Settings.SharedRows {
 		return nil, nil
 	}
 	have := map[string]bool{}

@@ -504,6 +504,22 @@ func TestRunFindsOrphans(t *testing.T) {
 	}
 }
 
+// TestRunLeavesRowsOfAnotherQueueAlone: its provider was asked for their effect,
+// so that ours knows nothing of it proves nothing.
+func TestRunLeavesRowsOfAnotherQueueAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.r.Settings.SharedRows = true
+	w.dies("ours")
+	w.claim("theirs")
+	w.settled()
+	sum := w.run(true)
+	w.want(sum, map[string]line{"ours": {reconcile.NotAccepted, reconcile.Redrive, "no_effect", ledger.Failed}})
+	if got := w.row("theirs").State; got != ledger.Sending || sum.Orphans != 0 || sum.OrphansExact {
+		t.Errorf("row is %s, %d orphans, exact %v", got, sum.Orphans, sum.OrphansExact)
+	}
+}
+
 func TestRunSettlesALateAcceptance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -16,7 +16,8 @@ type Summary struct {
 	Verdicts map[Verdict]int `json:"verdicts"`
 	Orphans  int             `json:"orphans"`
 	// OrphansExact is false when the queue was not seen whole: an orphan may
-	// have a dead copy after all.
+	// have a dead copy after all; and when orphans cannot be told from another
+	// queue's rows.
 	OrphansExact bool           `json:"orphans_exact"`
 	Jobs         []SummaryEntry `json:"jobs"`
 }
@@ -47,7 +48,7 @@ const (
 func (w *work) summary(ctx context.Context, req Request, orphans []*subject) (Summary, error) {
 	sum := Summary{
 		Queue: w.Settings.Queue, Applied: w.apply, Verdicts: map[Verdict]int{},
-		Orphans: len(orphans), OrphansExact: req.BrowseComplete, Jobs: []SummaryEntry{},
+		Orphans: len(orphans), OrphansExact: req.BrowseComplete && !w.Settings.SharedRows, Jobs: []SummaryEntry{},
 	}
 	found := map[string]*Found{}
 	for _, s := range w.subjects {
