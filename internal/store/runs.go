@@ -50,6 +50,9 @@ func (t *tx) admit(ctx context.Context, b redrive.Begin, check func(redrive.Stor
 	if p.Run != "" {
 		return p, t.taken(ctx, "plan", p.Run)
 	}
+	if err := t.vouched(ctx, b.Plan); err != nil {
+		return p, err
+	}
 	if err := t.refuseHeld(ctx, p.Plan, b); err != nil {
 		return p, err
 	}
@@ -61,6 +64,24 @@ func (t *tx) admit(ctx context.Context, b redrive.Begin, check func(redrive.Stor
 		return p, refusal{err}
 	}
 	return p, nil
+}
+
+// vouched refuses a plan that the audit log did not see made, or whose run it
+// saw begin and the store no longer has: somebody else than this program wrote
+// the tables.
+func (t *tx) vouched(ctx context.Context, id redrive.PlanID) error {
+	var made, begun bool
+	err := t.QueryRowContext(ctx, `SELECT coalesce(max(action = 'plan'), 0), coalesce(max(action = 'run' AND step = 'start'), 0)
+  FROM audit WHERE plan = ? AND plan <> '' AND action IN ('plan', 'run')`, string(id)).Scan(&made, &begun)
+	switch {
+	case err != nil:
+		return err
+	case !made:
+		return refuse("plan %s: no record tells that it was made: %w", id, redrive.ErrChanged)
+	case begun:
+		return refuse("plan %s: a run that the log saw begin is gone: %w", id, redrive.ErrChanged)
+	}
+	return nil
 }
 
 // at is the time by which leases are judged: the caller's, but never earlier

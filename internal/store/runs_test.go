@@ -370,3 +370,24 @@ func TestOpenIntentsAndEnds(t *testing.T) {
 		t.Errorf("verification counts %d open intents", r.OpenIntents)
 	}
 }
+
+// TestBeginNeedsTheLogsWord: a plan that was put into the tables by hand does
+// not run, nor one whose run was taken out of them.
+func TestBeginNeedsTheLogsWord(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	id := f.plan(t, "1", item(1))
+	forged := redrive.PlanID(audit.Hash([]byte(`{"tier":"self"}`)))
+	f.sql(t, `INSERT INTO plans SELECT ?, CAST(? AS BLOB), state, queue, lease_key, 'self', redrives, created_at, expires_at FROM plans`,
+		string(forged), `{"tier":"self"}`)
+	if _, err := f.tryBegin(forged, "aa01"); !errors.Is(err, redrive.ErrChanged) {
+		t.Errorf("forged: %v", err)
+	}
+	if err := f.end(f.begin(t, id, "aa02"), redrive.RunFinished); err != nil {
+		t.Fatal(err)
+	}
+	f.sql(t, `DELETE FROM runs; UPDATE plans SET state = 'approved'`)
+	if _, err := f.tryBegin(id, "aa03"); !errors.Is(err, redrive.ErrChanged) {
+		t.Errorf("a second run: %v", err)
+	}
+}
