@@ -4,6 +4,7 @@
 package sqlledger
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ncruces/go-sqlite3"
 
 	"github.com/redrivectl/redrivectl/internal/ledger"
 )
@@ -220,4 +223,18 @@ func ownParameters(query string) []string {
 		}
 	}
 	return keep
+}
+
+// quiet is an error of opening without the names that the driver tried: those
+// of a DSN are a secret's parts.
+func (c Config) quiet(err error) error {
+	var code sqlite3.ErrorCode
+	switch {
+	case c.DSN == "":
+		return err
+	case errors.As(err, &code):
+		return code
+	default:
+		return errors.New("the driver refused the data source")
+	}
 }

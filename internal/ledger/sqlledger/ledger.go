@@ -53,7 +53,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	}
 	l := &Ledger{cfg: cfg, sql: d, db: db}
 	if err := db.PingContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", or(cfg.Path, "by dsn"), err), db.Close())
+		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", or(cfg.Path, "by dsn"), cfg.quiet(err)), db.Close())
 	}
 	if _, err := l.tableLayout(ctx, db); err != nil && !errors.Is(err, ErrSchema) {
 		return nil, errors.Join(err, db.Close())

@@ -390,3 +390,14 @@ func TestNewFileIsItsOwnersAlone(t *testing.T) {
 		t.Errorf("mode %o", mode)
 	}
 }
+
+// TestOpenKeepsTheDSNToItself: it may be another database's, with a password.
+func TestOpenKeepsTheDSNToItself(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{"app:hunter2@tcp(db)/x", "file:/none/hunter2/x.db", "postgres://app:hunter2@db/x"} {
+		_, err := Open(t.Context(), Config{DSN: dsn})
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v", err)
+		}
+	}
+}
