@@ -114,7 +114,18 @@ func (a *app) actor() (audit.Person, error) {
 	if err != nil {
 		return audit.Person{}, fmt.Errorf("find out whose account this is: %w", err)
 	}
-	return audit.Person{Name: u.Username, Known: string(config.Account)}, nil
+	return audit.Person{Name: accountName(u.Uid), Known: string(config.Account)}, nil
+}
+
+// accountName is the name that the system has for a user ID, or the ID itself:
+// where the system has none, user.Current takes it from USER, which is for
+// anyone to set.
+func accountName(uid string) string {
+	u, err := user.LookupId(uid)
+	if err != nil {
+		return "uid " + uid
+	}
+	return u.Username
 }
 
 // host is this machine's name, for records.
