@@ -202,6 +202,8 @@ func judgeNo(in JudgeInput, conclusive Verdict) Judgement {
 	switch {
 	case !c.Can(provider.ProvesNotAccepted):
 		return Judgement{Verdict: Ambiguous, Why: "absence_not_provable"}
+	case c.ByRequest && !in.oneRequest():
+		return Judgement{Verdict: Ambiguous, Why: "other_requests_not_asked"}
 	case in.tooOld():
 		return Judgement{Verdict: TooOld, Why: "outside_look_back"}
 	case in.tooEarly():
@@ -225,6 +227,12 @@ func judgeNo(in JudgeInput, conclusive Verdict) Judgement {
 	default:
 		return Judgement{Verdict: conclusive, Why: "every_condition_holds"}
 	}
+}
+
+// oneRequest reports that all there was to ask about is the one request that is
+// known by its ID.
+func (in JudgeInput) oneRequest() bool {
+	return len(in.Attempts) == 1 && in.Attempts[0].RequestID != "" && !in.TransportRetries
 }
 
 // slack is how far ledger's and provider's clocks may lie apart: as measured,

@@ -91,6 +91,9 @@ type Capabilities struct {
 	KeyMaxBytes int
 	// Binds reports that records carry our job key.
 	Binds bool
+	// ByRequest: a look-up answers for the one request ID that it names, and says
+	// nothing of the job's other requests.
+	ByRequest bool
 	// Delay is how late a record may become visible; negative: not documented.
 	Delay time.Duration
 	// LookBack is how far records reach back; 0: not documented.

@@ -67,6 +67,7 @@ func (c *Client) Capabilities() provider.Capabilities {
 		return caps
 	}
 	caps.Binds, caps.Delay, caps.LookBack = true, l.Delay, l.LookBack
+	caps.ByRequest = c.path.has("request_id")
 	caps.CanScan = c.path.windowed() && !c.path.binds()
 	if l.Page != nil {
 		caps.PageLimit = l.Page.Limit

@@ -368,6 +368,10 @@ func TestCapabilities(t *testing.T) {
 	if client(t, cfg).Capabilities().Can(provider.ProvesNotAccepted) {
 		t.Error("without a not-found condition no absence is proven")
 	}
+	cfg.Lookup.Path = "/messages/{request_id}"
+	if !client(t, cfg).Capabilities().ByRequest {
+		t.Error("a look-up by request ID passes for one by job")
+	}
 	cfg.Lookup = nil
 	if got := client(t, cfg); len(got.Capabilities().Proves) != 0 || ask(got, "k1").Err == nil {
 		t.Error("without a look-up nothing is proven")
