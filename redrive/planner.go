@@ -109,19 +109,13 @@ func (p *Planner) Draft(ctx context.Context, req Request) (Draft, error) {
 		return Draft{}, err
 	}
 	now := p.Now().UTC()
-	cs, err := p.candidates(ctx, req, now)
-	if err != nil {
-		return Draft{}, err
-	}
 	live, err := p.Plans.InLivePlans(ctx, req.Queue.Name, now)
 	if err != nil {
 		return Draft{}, fmt.Errorf("live plans of %s: %w", req.Queue.Name, err)
 	}
 	s := newSorter(req, live, now, p.cap())
-	for _, c := range cs {
-		if err := s.sort(c); err != nil {
-			return Draft{}, err
-		}
+	if err := p.candidates(ctx, req, now, s.sort); err != nil {
+		return Draft{}, err
 	}
 	if len(s.items) == 0 {
 		return Draft{}, &EmptyError{Classes: s.classes, LeftOut: s.leftOut, Held: s.held}
@@ -179,31 +173,33 @@ type candidate struct {
 	published Published
 }
 
-// candidates assesses all jobs and marks those that the selection names.
-func (p *Planner) candidates(ctx context.Context, req Request, now time.Time) ([]candidate, error) {
+// candidates assesses all jobs, marks those that the selection names, and hands
+// each on at once, since what is known of a whole queue is too much to keep.
+func (p *Planner) candidates(ctx context.Context, req Request, now time.Time, each func(candidate) error) error {
 	m, err := req.Select.matcher(now)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, ErrRefused)
+		return fmt.Errorf("%w: %w", err, ErrRefused)
 	}
-	var cs []candidate
 	for part := range slices.Chunk(req.Jobs, assessAtOnce) {
 		as, err := p.Assess.Assess(ctx, part, req.Lifts)
 		if err != nil {
-			return nil, fmt.Errorf("assess %d jobs of %s: %w", len(part), req.Queue.Name, err)
+			return fmt.Errorf("assess %d jobs of %s: %w", len(part), req.Queue.Name, err)
 		}
 		ps, err := p.published(ctx, req.Queue, part)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i, a := range as {
 			ok, err := m.matches(a)
 			if err != nil {
-				return nil, fmt.Errorf("%w: %w", err, ErrRefused)
+				return fmt.Errorf("%w: %w", err, ErrRefused)
 			}
-			cs = append(cs, candidate{Assessed: a, selected: ok, published: ps[i]})
+			if err := each(candidate{Assessed: a, selected: ok, published: ps[i]}); err != nil {
+				return err
+			}
 		}
 	}
-	return cs, nil
+	return nil
 }
 
 func (p *Planner) published(ctx context.Context, q QueueFacts, jobs []job.Job) ([]Published, error) {
