@@ -13,9 +13,17 @@ import (
 	"github.com/redrivectl/redrivectl/redrive"
 )
 
+// maxAhead bounds what is set aside for a queue by its own count, which can be
+// wrong.
+const maxAhead = 1_000_000
+
 // allJobs reads the whole queue, and keeps of each message all but its content.
 func (a *app) allJobs(ctx context.Context, q *queue) ([]job.Job, broker.Completeness, error) {
-	var jobs []job.Job
+	d, err := q.broker.Describe(ctx)
+	if err != nil {
+		return nil, broker.Completeness{}, fmt.Errorf("describe %s: %w", q.name, err)
+	}
+	jobs := make([]job.Job, 0, min(d.Depth.Total(), maxAhead)) // growing would cost as much again
 	p := a.progress()
 	c, err := q.broker.Browse(ctx, 0, func(m broker.Message) error {
 		jobs = append(jobs, q.decode(m).WithoutContent())
