@@ -43,6 +43,9 @@ type JudgeInput struct {
 	// Unique: no other job of the ledger has the same fingerprint in the window,
 	// so that a record without a key can be this job's alone.
 	Unique bool
+	// Deaf: the provider shows records for a job that never was, so what it shows
+	// for this one is not known to be this one's.
+	Deaf bool
 
 	MaxPause         time.Duration // how long a worker may stand still between check and send
 	ClockMargin      time.Duration
@@ -90,6 +93,8 @@ func Judge(in JudgeInput) Judgement {
 		return Judgement{Verdict: Unavailable, Why: "look_up_failed", Detail: r.err.Error()}
 	case r.accepted != nil:
 		return Judgement{Verdict: Ambiguous, Why: "acceptance_not_provable", RequestID: r.accepted.RequestID}
+	case r.doubtful > 0 && in.Deaf:
+		return Judgement{Verdict: Ambiguous, Why: "shown_for_any_job"}
 	case r.doubtful > 0:
 		return Judgement{Verdict: Ambiguous, Why: "unbound_candidates"}
 	case !r.complete:
@@ -141,7 +146,7 @@ func sift(in JudgeInput, looks []Look) sifted {
 // add sorts one record in. One that carries another job's key is not ours; one
 // that carries none is, only where nothing else can be meant.
 func (s *sifted) add(in JudgeInput, h provider.Hit) {
-	ours := h.JobKey == in.JobKey && in.JobKey != "" || h.JobKey == "" && in.Unique
+	ours := h.JobKey == in.JobKey && in.JobKey != "" && !in.Deaf || h.JobKey == "" && in.Unique
 	switch {
 	case h.JobKey != "" && h.JobKey != in.JobKey:
 	case !ours:

@@ -3,6 +3,8 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/crash"
@@ -61,6 +63,36 @@ func (w *work) secondLooks(ctx context.Context) error {
 	w.looks(ctx, "second look", ask, func(s *subject, l Look) { s.second = &l })
 	crash.At("reconcile.look.second")
 	return nil
+}
+
+// askForNobody asks, where something was found, for a job that never was. What
+// is shown for that one too was not found by its key: the path may misspell the
+// provider's parameter, and the provider ignore it.
+func (w *work) askForNobody(ctx context.Context) {
+	var nobody provider.Send
+	for _, s := range w.asked() {
+		send := w.send(s)
+		if s.shown() && (nobody.From.IsZero() || send.From.Before(nobody.From)) {
+			nobody = send
+		}
+	}
+	if nobody.JobKey == "" {
+		return
+	}
+	nobody.JobKey, nobody.RequestID = fmt.Sprintf("redrivectl-no-such-job-%d", w.now.UnixNano()), ""
+	for _, h := range w.lookup(ctx, []provider.Send{nobody})[0].Answer.Hits {
+		w.deaf = w.deaf || h.JobKey == nobody.JobKey
+	}
+}
+
+// shown reports that a look found a record of the subject.
+func (s *subject) shown() bool {
+	for _, l := range []*Look{s.first, s.second} {
+		if l != nil && slices.ContainsFunc(l.Answer.Hits, func(h provider.Hit) bool { return h.JobKey == s.key.JobKey }) {
+			return true
+		}
+	}
+	return false
 }
 
 // ledgerNow is the ledger's clock as far as it was measured at the start.
@@ -141,6 +173,6 @@ func (w *work) judge(s *subject) Judgement {
 		First: s.first, Second: s.second, Control: s.control,
 		MaxPause: w.Settings.MaxPause, ClockMargin: w.Settings.ClockMargin,
 		SecondLookAfter: w.Settings.SecondLookAfter, LedgerOffset: w.ledgerIs,
-		TransportRetries: w.Settings.TransportRetries,
+		TransportRetries: w.Settings.TransportRetries, Deaf: w.deaf,
 	})
 }

@@ -31,6 +31,7 @@ func (e Evidence) Digest() (string, error) {
 // record judges, keeps every verdict with its evidence, and then moves the rows
 // whose outcome is proven.
 func (w *work) record(ctx context.Context) error {
+	w.askForNobody(ctx)
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("reconcile: %w", err) // a look that was cut short is no evidence
 	}

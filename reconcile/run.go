@@ -54,6 +54,7 @@ type work struct {
 	now      time.Time     // the ledger's clock at the start
 	ledgerIs time.Duration // the ledger's clock minus ours
 	assumed  time.Duration // the clock offset that windows allow for, beside the margin
+	deaf     bool          // the provider shows records whatever it is asked for
 	subjects []*subject
 	progress func(Progress)
 	controls controls

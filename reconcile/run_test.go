@@ -140,6 +140,7 @@ type world struct {
 	ledger   *sqlledger.Ledger
 	path     string
 	provider *providertest.Server
+	contract httpcontract.Config
 	log      *memoryLog
 	store    *memoryStore
 	r        *reconcile.Reconciler
@@ -161,13 +162,14 @@ func newWorld(t *testing.T) *world {
 	}
 	srv := httptest.NewServer(w.provider)
 	t.Cleanup(srv.Close)
-	client, err := httpcontract.New(httpcontract.Config{
+	w.contract = httpcontract.Config{
 		Name: "mail", BaseURL: srv.URL, Now: w.Now, Lookup: &httpcontract.Lookup{
 			Path: "/messages?op_id={job_key}", Found: "size(body.items) > 0", NotFound: "size(body.items) == 0",
 			Accepted: `item.status != "rejected"`, Bind: "item.op_id", Delay: delay, LookBack: 30 * 24 * time.Hour,
 		},
 		Proves: []provider.Proof{provider.ProvesAccepted, provider.ProvesNotAccepted, provider.ProvesRejected},
-	})
+	}
+	client, err := httpcontract.New(w.contract)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -518,6 +520,28 @@ func TestRunLeavesRowsOfAnotherQueueAlone(t *testing.T) {
 	if got := w.row("theirs").State; got != ledger.Sending || sum.Orphans != 0 || sum.OrphansExact {
 		t.Errorf("row is %s, %d orphans, exact %v", got, sum.Orphans, sum.OrphansExact)
 	}
+}
+
+// TestRunBelievesNoRecordTwice: a provider that ignores the question shows every
+// job the same records, and none of them is known to be its own.
+func TestRunBelievesNoRecordTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	contract := w.contract
+	contract.Lookup.Path, contract.Lookup.Bind = "/messages?typo={job_key}", ""
+	client, err := httpcontract.New(contract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.r.Provider = client
+	w.dies("sent")
+	w.send("sent")
+	w.dies("unsent")
+	w.settled()
+	w.want(w.run(true), map[string]line{
+		"sent":   {reconcile.Ambiguous, reconcile.Hold, "ambiguous", ledger.Fenced},
+		"unsent": {reconcile.Ambiguous, reconcile.Hold, "ambiguous", ledger.Fenced},
+	})
 }
 
 func TestRunSettlesALateAcceptance(t *testing.T) {
