@@ -9,8 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redrivectl/redrivectl/internal/crash"
 	"github.com/redrivectl/redrivectl/internal/faultfs"
 )
+
+// armCrash names the step boundary to die at. In this build
+// REDRIVECTL_CRASH_AT=NAME kills the process there; see package crash.
+func armCrash() { crash.Arm(os.Getenv("REDRIVECTL_CRASH_AT")) }
 
 // storeVFS names the file layer of the store. In this build, which is for tests
 // alone, REDRIVECTL_STORE_FAULT=KIND@N breaks it from the N-th changing call on.

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redrivectl/redrivectl/internal/crash"
 	"github.com/redrivectl/redrivectl/internal/term"
 )
 
@@ -44,7 +43,7 @@ func Main() int {
 		<-signals
 		os.Exit(exitInterrupted)
 	}()
-	crash.Arm(os.Getenv("REDRIVECTL_CRASH_AT"))
+	armCrash()
 	return Run(ctx, Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Now: clock(),

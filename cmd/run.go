@@ -117,24 +117,44 @@ revocation it only acknowledges what was already handed over.`,
 	}, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 
-func (a *app) runPlan(ctx context.Context, prefix string) error {
-	st, sp, err := a.loadPlan(ctx, prefix)
+// readyPlan is a plan that was found, with what carries it out.
+type readyPlan struct {
+	id     redrive.PlanID
+	plan   redrive.Plan
+	state  redrive.PlanState
+	runner *redrive.Runner
+}
+
+// show is the command that shows the plan.
+func (r readyPlan) show() string { return "redrivectl plan show " + string(r.id[:12]) }
+
+func (a *app) ready(ctx context.Context, prefix string) (readyPlan, error) {
+	st, err := a.store(ctx)
 	if err != nil {
-		return err
+		return readyPlan{}, err
+	}
+	sp, err := st.LoadPlan(ctx, prefix)
+	if err != nil {
+		return readyPlan{}, notFound("plan", prefix, err)
 	}
 	p, err := sp.Verify()
 	if err != nil {
-		return err
+		return readyPlan{}, err
 	}
 	r, err := a.runner(ctx, p.Queue, st)
+	return readyPlan{sp.ID, p, sp.State, r}, err
+}
+
+func (a *app) runPlan(ctx context.Context, prefix string) error {
+	r, err := a.ready(ctx, prefix)
 	if err != nil {
 		return err
 	}
-	if err := a.confirm(runQuestion(sp.ID, p)); err != nil {
+	if err := a.confirm(runQuestion(r.id, r.plan)); err != nil {
 		return err
 	}
-	ended, err := r.Run(ctx, string(sp.ID))
-	return a.reportRun(ended, p, "redrivectl plan show "+string(sp.ID[:12]), err)
+	ended, err := r.runner.Run(ctx, string(r.id))
+	return a.reportRun(ended, r.plan, r.show(), err)
 }
 
 func runQuestion(id redrive.PlanID, p redrive.Plan) string {
@@ -142,35 +162,18 @@ func runQuestion(id redrive.PlanID, p redrive.Plan) string {
 	return fmt.Sprintf("Run plan %s on %s: %s, at most %s/s?", id[:12], p.Queue, counts(v.Actions), p.RatePerSecond)
 }
 
-func (a *app) loadPlan(ctx context.Context, prefix string) (*store.Store, redrive.StoredPlan, error) {
-	st, err := a.store(ctx)
-	if err != nil {
-		return nil, redrive.StoredPlan{}, err
-	}
-	sp, err := st.LoadPlan(ctx, prefix)
-	return st, sp, notFound("plan", prefix, err)
-}
-
 // dryRun says what run would do, from what the store and the ledger say now.
 func (a *app) dryRun(ctx context.Context, prefix string) error {
-	st, sp, err := a.loadPlan(ctx, prefix)
+	r, err := a.ready(ctx, prefix)
 	if err != nil {
 		return err
 	}
-	p, err := sp.Verify()
-	if err != nil {
-		return err
+	if err := r.runner.Check(ctx, string(r.id)); err != nil {
+		return withHint(err, r.show())
 	}
-	r, err := a.runner(ctx, p.Queue, st)
-	if err != nil {
-		return err
-	}
-	if err := r.Check(ctx, string(sp.ID)); err != nil {
-		return withHint(err, "redrivectl plan show "+string(sp.ID[:12]))
-	}
-	v := newPlanView(sp.ID, p, sp.State, p.Tier.Needed())
+	v := newPlanView(r.id, r.plan, r.state, r.plan.Tier.Needed())
 	v.DryRun, v.Approved, v.Solo = true, true, a.solo()
-	out := v.result(p, false)
+	out := v.result(r.plan, false)
 	out.After = []string{"", "dry run: the plan may run; nothing was done"}
 	return a.print(out)
 }

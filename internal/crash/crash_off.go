@@ -4,9 +4,6 @@
 // process. In an ordinary build every mark is an empty function.
 package crash
 
-// Arm does nothing in this build.
-func Arm(string) {}
-
 // At does nothing in this build.
 func At(Point) {}
 

@@ -35,27 +35,44 @@ func TestPointsListed(t *testing.T) {
 	}
 }
 
-// TestPointsOfReconcile: each step that a reconciliation takes in order, and
-// what it does before and after, passes a boundary.
-func TestPointsOfReconcile(t *testing.T) {
+// TestPointsOfSteps: each step that a reconciliation or a run takes in order, and
+// what stands before and after them, passes a boundary.
+func TestPointsOfSteps(t *testing.T) {
 	t.Parallel()
+	tests := []struct {
+		pkg, lists string // the function that lists the steps
+		more       []string
+		least      int
+	}{
+		{"reconcile", "work", []string{"closeOpen", "fence"}, 6},
+		{"redrive", "carry", []string{"resume", "Resume", "Run"}, 9},
+	}
+	for _, tt := range tests {
+		funcs := functions(t, filepath.Join(root, tt.pkg))
+		steps := append(stepsOf(funcs[tt.lists]), tt.more...)
+		if len(steps) < tt.least {
+			t.Errorf("%s of %s has the steps %v", tt.lists, tt.pkg, steps)
+		}
+		for _, s := range steps {
+			if !marks(funcs, funcs[s], map[string]bool{}) {
+				t.Errorf("step %s of %s has no crash point", s, tt.pkg)
+			}
+		}
+	}
+}
+
+// functions are those of the package in a folder, by name.
+func functions(t *testing.T, dir string) map[string]*ast.FuncDecl {
+	t.Helper()
 	funcs := map[string]*ast.FuncDecl{}
-	for _, file := range goFiles(t, filepath.Join(root, "reconcile")) {
+	for _, file := range goFiles(t, dir) {
 		for _, d := range parse(t, file).Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok {
 				funcs[fn.Name.Name] = fn
 			}
 		}
 	}
-	steps := append(stepsOf(funcs["work"]), "closeOpen", "fence")
-	if len(steps) < 6 {
-		t.Fatalf("work has the steps %v", steps)
-	}
-	for _, s := range steps {
-		if !marks(funcs, funcs[s], map[string]bool{}) {
-			t.Errorf("step %s has no crash point", s)
-		}
-	}
+	return funcs
 }
 
 // TestPointsNotInRelease: an ordinary build has none of the names, nor the
@@ -72,7 +89,7 @@ func TestPointsNotInRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"REDRIVECTL_STORE_FAULT", "REDRIVECTL_CLOCK", "redrivectl-faults"}
+	names := []string{"REDRIVECTL_CRASH_AT", "REDRIVECTL_STORE_FAULT", "REDRIVECTL_CLOCK", "redrivectl-faults"}
 	for p := range called(t) {
 		names = append(names, p)
 	}
