@@ -212,6 +212,19 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
+// TestKeysThatAreNoNames: a server takes such a path for the one above it.
+func TestKeysThatAreNoNames(t *testing.T) {
+	t.Parallel()
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, `{"items":[]}`) }))
+	cfg := contract(&clock{now: noon}, url)
+	cfg.Lookup.Path, cfg.Lookup.Page = "/messages/{job_key}", nil
+	for _, key := range []string{".", ".."} {
+		if got := ask(client(t, cfg), key); got.Err == nil {
+			t.Errorf("key %q: %+v", key, got)
+		}
+	}
+}
+
 func TestCutAnswers(t *testing.T) {
 	t.Parallel()
 	c := &clock{now: noon}

@@ -56,6 +56,8 @@ func (p path) fill(s provider.Send) (string, error) {
 			return "", fmt.Errorf("look-up needs %s, which is not known", name)
 		case inQuery:
 			return url.QueryEscape(v), nil
+		case v == "." || v == "..":
+			return "", fmt.Errorf("%s %q would make another path of the look-up's", name, v)
 		default:
 			return url.PathEscape(v), nil
 		}
