@@ -34,12 +34,12 @@ var (
 )
 
 // crashTemplate makes a world, closes it, and returns its folder.
-func crashTemplate(t *testing.T, bin string, make func(w *crashWorld)) string {
+func crashTemplate(t *testing.T, bin string, fill func(w *crashWorld)) string {
 	t.Helper()
 	dir := t.TempDir()
 	w := openCrashWorld(t, bin, dir, -2*time.Hour)
 	w.makeQueues()
-	make(w)
+	fill(w)
 	w.close()
 	return dir
 }
@@ -360,15 +360,15 @@ func (w *crashWorld) killedWorker(at string) {
 	c.Dir, c.Env = w.dir, w.environment("", "REDRIVECTL_CRASH_AT="+at)
 	in, err := c.StdinPipe() // the worker ends with its standard input
 	crashMust(w.t, err)
-	defer in.Close() //nolint:errcheck // The process is gone.
+	defer in.Close()
 	if e := crashRun(w.t, c); !e.killed || ctx.Err() != nil {
 		w.t.Fatalf("%s was not reached: %s", at, e)
 	}
 }
 
-// TestCrashSource: nothing is decoded twice over: what the queue holds after all
-// this are the bytes that were published.
-func TestCrashSource(t *testing.T) {
+// TestCrashFaithful: what a resume publishes again has the bytes and attributes
+// that the application published.
+func TestCrashFaithful(t *testing.T) {
 	bin := crashBinary(t)
 	dir := crashTemplate(t, bin, runWorld)
 	t.Parallel()

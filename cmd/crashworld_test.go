@@ -3,25 +3,18 @@
 package cmd
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/broker/local"
@@ -31,59 +24,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/provider/providertest"
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/internal/worker"
-	"github.com/redrivectl/redrivectl/reconcile"
-	"github.com/redrivectl/redrivectl/redrive"
 )
-
-// These tests build the program once, with the tag crashpoints, and run it as
-// an operator does: several processes, one after the other or at the same time,
-// on files that they share. Only the world around it lives in the test: the
-// provider, and the worker.
-
-var crashProgram struct {
-	sync.Mutex
-	users int
-	path  string
-}
-
-// crashBinary builds the program. Each test asks for it before it becomes
-// parallel, so that the file is there until the last of them has ended.
-func crashBinary(t *testing.T) string {
-	t.Helper()
-	p := &crashProgram
-	p.Lock()
-	defer p.Unlock()
-	if p.users == 0 {
-		dir, err := os.MkdirTemp("", "redrivectl-crash-")
-		crashMust(t, err)
-		p.path = filepath.Join(dir, "redrivectl")
-		crashBuild(t, p.path, "-tags", "crashpoints")
-	}
-	p.users++
-	t.Cleanup(func() {
-		p.Lock()
-		defer p.Unlock()
-		if p.users--; p.users == 0 {
-			crashMust(t, os.RemoveAll(filepath.Dir(p.path)))
-		}
-	})
-	return p.path
-}
-
-func crashBuild(t *testing.T, path string, args ...string) {
-	t.Helper()
-	args = append(append([]string{"build", "-o", path}, args...), "github.com/redrivectl/redrivectl")
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-}
-
-func crashMust(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 const crashConfig = `queues:
   digests:
@@ -180,111 +121,6 @@ func copyCrashWorld(t *testing.T, bin, from string) *crashWorld {
 	dir := t.TempDir()
 	crashMust(t, os.CopyFS(dir, os.DirFS(from)))
 	return openCrashWorld(t, bin, dir, 0)
-}
-
-// environment is the whole of a process's environment: nothing of the test's
-// own, so that its remembered checkpoints and its person are the world's.
-func (w *crashWorld) environment(actor string, more ...string) []string {
-	return append([]string{
-		"HOME=" + w.dir, "XDG_STATE_HOME=" + w.path("home"), "PATH=" + os.Getenv("PATH"),
-		"REDRIVECTL_ACTOR=" + actor, "REDRIVECTL_CLOCK=" + w.now().Sub(time.Now()).String(),
-	}, more...)
-}
-
-// ended is how a process ended and what it said.
-type crashEnd struct {
-	code   int // -1: by a signal
-	killed bool
-	stdout []byte
-	stderr []byte
-}
-
-func (e crashEnd) String() string {
-	return fmt.Sprintf("exit %d, killed %v\n%s%s", e.code, e.killed, e.stdout, e.stderr)
-}
-
-// command is the program with arguments, in the world's folder.
-func (w *crashWorld) command(args []string, env ...string) *exec.Cmd {
-	c := exec.Command(w.bin, args...)
-	c.Dir, c.Env = w.dir, w.environment("requester", env...)
-	return c
-}
-
-func crashRun(t *testing.T, c *exec.Cmd) crashEnd {
-	t.Helper()
-	var out, problems bytes.Buffer
-	c.Stdout, c.Stderr = &out, &problems
-	c.WaitDelay = time.Minute
-	return crashEnded(t, c, c.Run(), &out, &problems)
-}
-
-func crashEnded(t *testing.T, c *exec.Cmd, err error, out, problems *bytes.Buffer) crashEnd {
-	t.Helper()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	s, _ := c.ProcessState.Sys().(syscall.WaitStatus)
-	return crashEnd{
-		code: c.ProcessState.ExitCode(), killed: s.Signaled() && s.Signal() == syscall.SIGKILL,
-		stdout: out.Bytes(), stderr: problems.Bytes(),
-	}
-}
-
-// killed runs a command that is armed to die at a boundary, and demands that it
-// does: the boundary was reached.
-func (w *crashWorld) killed(at string, args ...string) {
-	w.t.Helper()
-	if e := crashRun(w.t, w.command(args, "REDRIVECTL_CRASH_AT="+at)); !e.killed {
-		w.t.Fatalf("%s was not reached by %v: %s", at, args, e)
-	}
-}
-
-// ask runs a command for its JSON and demands an exit code.
-func (w *crashWorld) ask(v any, code int, args ...string) {
-	w.t.Helper()
-	e := crashRun(w.t, w.command(append(args, "-o", "json")))
-	if e.code != code {
-		w.t.Fatalf("redrivectl %s: want exit %d: %s", strings.Join(args, " "), code, e)
-	}
-	if v == nil {
-		return
-	}
-	if err := json.Unmarshal(e.stdout, v); err != nil {
-		w.t.Fatalf("redrivectl %s: %v: %s", strings.Join(args, " "), err, e)
-	}
-}
-
-// approved makes a plan of everything that may go, approved by another person.
-func (w *crashWorld) approved(queue string, more ...string) planView {
-	w.t.Helper()
-	var p planView
-	w.ask(&p, exitDone, append([]string{"plan", "create", queue, "--all", "--max", "1000", "--reason", "outage over"}, more...)...)
-	if p.Needed > 0 {
-		c := w.command([]string{"approve", p.Plan, "--items", fmt.Sprint(p.ItemCount), "--reason", "agreed"})
-		c.Env = w.environment("approver")
-		if e := crashRun(w.t, c); e.code != exitDone {
-			w.t.Fatalf("approve: %s", e)
-		}
-	}
-	return p
-}
-
-// onlyRun is the world's one run.
-func (w *crashWorld) onlyRun() runRecordView {
-	w.t.Helper()
-	rs := w.runs()
-	if len(rs) != 1 {
-		w.t.Fatalf("%d runs", len(rs))
-	}
-	return rs[0]
-}
-
-func (w *crashWorld) runs() []runRecordView {
-	w.t.Helper()
-	var out struct{ Runs []runRecordView }
-	w.ask(&out, exitDone, "runs", "list")
-	return out.Runs
 }
 
 // crashJob is one job as the world begins with it.
@@ -466,88 +302,4 @@ func (w *crashWorld) reading(do func(context.Context, *store.Store) error) {
 	crashMust(w.t, err)
 	defer func() { crashMust(w.t, st.Close()) }()
 	crashMust(w.t, do(w.t.Context(), st))
-}
-
-// sentOnce demands that the provider's own log has each job accepted exactly
-// once, and no other.
-func (w *crashWorld) sentOnce(keys ...string) {
-	w.t.Helper()
-	want := map[string]int{"control": 1}
-	for _, k := range keys {
-		want[k] = 1
-	}
-	if d := cmp.Diff(want, w.provider.Accepted()); d != "" {
-		w.t.Errorf("effects (want, got): %s", d)
-	}
-}
-
-// verified demands a sound audit log with so many open intents.
-func (w *crashWorld) verified(open int) {
-	w.t.Helper()
-	var v struct {
-		OK          bool `json:"ok"`
-		OpenIntents int  `json:"open_intents"`
-	}
-	w.ask(&v, exitDone, "audit", "verify")
-	if !v.OK || v.OpenIntents != open {
-		w.t.Errorf("audit log: %+v, want %d open intents", v, open)
-	}
-}
-
-// archived are the job keys of the copies that runs were about to settle: each
-// lies in the archive, whole, since its intent came after it.
-func (w *crashWorld) archived(jobs ...crashJob) map[string]bool {
-	w.t.Helper()
-	bodies := map[string]string{}
-	for _, j := range jobs {
-		bodies[j.key] = string(j.message().Body)
-	}
-	found := map[string]bool{}
-	for _, r := range w.records() {
-		if r.Action != string(reconcile.Settle) || r.Phase != audit.Intent {
-			continue
-		}
-		found[r.JobKey] = true
-		w.reading(func(ctx context.Context, st *store.Store) error {
-			entity, id, _ := strings.Cut(r.CopyID, "/")
-			a, err := st.Archived(ctx, redrive.RunID(r.Run), broker.CopyID{Entity: entity, ID: id})
-			if err == nil && string(a.Job.Message.Body) != bodies[r.JobKey] {
-				err = fmt.Errorf("it holds %q", a.Job.Message.Body)
-			}
-			if err != nil {
-				return fmt.Errorf("archive of %s: %w", r.JobKey, err)
-			}
-			return nil
-		})
-	}
-	return found
-}
-
-// accounted demands that every job is in a queue, or was settled into the
-// archive, or has its effect on record in its row.
-func (w *crashWorld) accounted(jobs []crashJob) {
-	w.t.Helper()
-	have := w.archived(jobs...)
-	for _, q := range []string{"digests", "digests-dlq"} {
-		for _, k := range w.keys(q) {
-			have[k] = true
-		}
-	}
-	for _, j := range jobs {
-		if s, _, _ := strings.Cut(w.state(j.key), " "); !have[j.key] && !ledger.State(s).Committed() {
-			w.t.Errorf("job %s is lost: its row is %s and no copy is left", j.key, s)
-		}
-	}
-}
-
-// adds demands that a report adds up to its plan.
-func (v runView) adds(t *testing.T) {
-	t.Helper()
-	n := v.Redriven + v.Settled + v.Discarded + v.Failed + v.Unknown + v.Remaining
-	for _, k := range slices.Collect(maps.Values(v.Skipped)) {
-		n += k
-	}
-	if n != v.Planned {
-		t.Errorf("the report does not add up: %+v", v)
-	}
 }

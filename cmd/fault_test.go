@@ -214,13 +214,13 @@ func (w *crashWorld) unprivileged(c *exec.Cmd) {
 		}
 		return os.Chown(path, nobody, nobody)
 	}))
-	for dir := w.dir; dir != "/"; dir = filepath.Dir(dir) {
-		if info, err := os.Stat(dir); err != nil || info.Mode()&0o005 != 0o005 && dir != w.dir {
+	for _, dir := range []string{filepath.Dir(w.dir), filepath.Dir(w.bin)} {
+		crashMust(w.t, os.Chmod(dir, 0o755))
+	}
+	for dir := filepath.Dir(w.dir); dir != "/"; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err != nil || info.Mode()&0o005 != 0o005 {
 			w.t.Skipf("another account cannot reach %s", dir)
 		}
-	}
-	if err := os.Chmod(filepath.Dir(w.bin), 0o755); err != nil { //nolint:gosec // The built program, to be run by another account.
-		w.t.Fatal(err)
 	}
 }
 
@@ -234,14 +234,14 @@ func TestCrashReadOnlyFolder(t *testing.T) {
 	c := w.command([]string{"run", p.Plan, "--yes"})
 	w.unprivileged(c)
 	crashMust(t, os.Chmod(w.path("state/store.db"), 0o400))
-	crashMust(t, os.Chmod(w.path("state"), 0o500)) //nolint:gosec // Its owner has to enter it.
+	crashMust(t, os.Chmod(w.path("state"), 0o500))
 	if e := crashRun(t, c); e.code != exitAudit {
 		t.Errorf("want exit %d: %s", exitAudit, e)
 	}
 	if d := cmp.Diff([]string{"failed", "fenced-no", "fenced-yes", "held", "queued", "sent"}, w.keys("digests-dlq")); d != "" {
 		t.Errorf("dead-letter queue: %s", d)
 	}
-	crashMust(t, os.Chmod(w.path("state"), 0o700)) //nolint:gosec // Its owner has to enter it.
+	crashMust(t, os.Chmod(w.path("state"), 0o700))
 	crashMust(t, os.Chmod(w.path("state/store.db"), 0o600))
 	c = w.command([]string{"run", p.Plan, "--yes"})
 	w.unprivileged(c)
@@ -258,12 +258,19 @@ func TestCrashFullFileSystem(t *testing.T) {
 	bin := crashBinary(t)
 	dir := crashTemplate(t, bin, runWorld)
 	t.Parallel()
+	var begun, mounted atomic.Int64
+	t.Cleanup(func() {
+		if mounted.Load() > 0 && begun.Load() == 0 {
+			t.Error("no file system was full in the middle of a run")
+		}
+	})
 	for _, left := range []int{0, 4 << 10, 16 << 10, 32 << 10, 48 << 10, 64 << 10, 96 << 10} {
 		t.Run(fmt.Sprint(left), func(t *testing.T) {
 			t.Parallel()
 			w := copyCrashWorld(t, bin, dir)
 			p := w.approved("digests", "--rate", "1000/s")
 			w.ownFileSystem("state")
+			mounted.Add(1)
 			w.fill("state", left)
 			e := crashRun(t, w.command([]string{"run", p.Plan, "--yes"}))
 			when := "late"
@@ -276,6 +283,7 @@ func TestCrashFullFileSystem(t *testing.T) {
 			case "early":
 				w.ask(nil, exitDone, "run", p.Plan, "--yes")
 			case "begun":
+				begun.Add(1)
 				w.ask(nil, exitDone, "resume", w.onlyRun().Run, "--yes")
 			}
 			w.drain()
