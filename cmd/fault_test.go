@@ -70,20 +70,27 @@ func (w *crashWorld) faulted(fault string) string {
 	if e.code != exitDone {
 		when = w.closedFail(e)
 	}
+	w.afterFault(when, p.Plan)
+	return when
+}
+
+// afterFault recovers on a sound disk. What was acknowledged and could not be
+// recorded is unknown, so a resume may be only partly done.
+func (w *crashWorld) afterFault(when, plan string) {
+	w.t.Helper()
+	w.pass(10 * time.Minute)
 	switch {
-	case when == "late":
 	case when == "early":
-		w.ask(nil, exitDone, "run", p.Plan, "--yes")
+		w.ask(nil, exitDone, "run", plan, "--yes")
 	case w.onlyRun().State != string(redrive.RunFinished):
-		w.pass(10 * time.Minute)
-		if e := crashRun(w.t, w.command([]string{"resume", w.onlyRun().Run, "--yes"})); e.code != exitDone && e.code != exitPartly {
+		e := crashRun(w.t, w.command([]string{"resume", w.onlyRun().Run, "--yes"}))
+		if e.code != exitDone && e.code != exitPartly {
 			w.t.Errorf("resume: %s", e)
 		}
 	}
 	w.onlyRun().adds(w.t)
 	w.drain()
 	w.recovered()
-	return when
 }
 
 // closedFail checks a run whose store was lost: exit code 5, no act without its
@@ -264,7 +271,7 @@ func TestCrashFullFileSystem(t *testing.T) {
 			t.Error("no file system was full in the middle of a run")
 		}
 	})
-	for _, left := range []int{0, 4 << 10, 16 << 10, 32 << 10, 48 << 10, 64 << 10, 96 << 10} {
+	for _, left := range []int{0, 48 << 10, 96 << 10, 128 << 10, 160 << 10, 192 << 10, 224 << 10, 256 << 10, 288 << 10, 320 << 10, 384 << 10} {
 		t.Run(fmt.Sprint(left), func(t *testing.T) {
 			t.Parallel()
 			w := copyCrashWorld(t, bin, dir)
@@ -278,16 +285,10 @@ func TestCrashFullFileSystem(t *testing.T) {
 				when = w.closedFail(e)
 			}
 			crashMust(t, os.Remove(w.path("state/filler")))
-			w.pass(10 * time.Minute)
-			switch when {
-			case "early":
-				w.ask(nil, exitDone, "run", p.Plan, "--yes")
-			case "begun":
+			if when == "begun" {
 				begun.Add(1)
-				w.ask(nil, exitDone, "resume", w.onlyRun().Run, "--yes")
 			}
-			w.drain()
-			w.recovered()
+			w.afterFault(when, p.Plan)
 		})
 	}
 }
