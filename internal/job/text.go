@@ -37,15 +37,15 @@ func lastStatus(text string, ws []word) hit {
 	if mail(ws) {
 		return hit{}
 	}
-	for i := len(ws) - 1; i >= 0; i-- {
+	var last hit
+	for i := range ws {
 		n, ok := httpStatus(ws[i].text)
-		if ok && isStatus(text, ws, i) {
-			h := statusHit(n, FromMessage, ws[i].text)
-			h.from, h.at = ws[i].start, ws[i].end
-			return h
+		if ok && (isStatus(text, ws, i) || last.Signal != NoSignal && isSequel(text, ws, i)) {
+			last = statusHit(n, FromMessage, ws[i].text)
+			last.from, last.at = ws[i].start, ws[i].end
 		}
 	}
-	return hit{}
+	return last
 }
 
 // mail reports that a text is about SMTP, whose reply codes are other numbers.
@@ -63,6 +63,7 @@ var (
 	codeOwners   = setOf(`status|error|http|response|return|failure|result|reply|errors`)
 	verbs        = setOf(`answered|returned|responded|response|replied|got|received|gave|returns|answers|says|said|error|upstream|provider|server|gateway|endpoint|api|backend`)
 	connectives  = setOf(`then|and|a|an|got|by|with|finally|first|was`)
+	sequels      = setOf(`then|finally|lastly|afterwards|later`)
 	failing      = setOf(`failed|fails|rejected|refused|ended|declined|errored|failure`)
 	prepositions = setOf(`from|for|on|by|after|error|errors|response|status|while|when|in|at|because|to|and|then|during|but|or|via`)
 	// reasonPhrases follow a status in RFC 9110's words.
@@ -84,6 +85,8 @@ func isStatus(text string, ws []word, i int) bool {
 	}
 	before := ws[i-1].text
 	switch {
+	case before == "was" && i > 1 && (ws[i-2].text == "code" || ws[i-2].text == "status"):
+		return endsClause(text, ws, i)
 	case statusWords[before], before == "success" && near(ws, i, "status"):
 		return true
 	case before == "code" || before == "codes":
@@ -91,7 +94,13 @@ func isStatus(text string, ws []word, i int) bool {
 	case before == "with" && i > 1 && (verbs[ws[i-2].text] || failing[ws[i-2].text]), verbs[before]:
 		return endsClause(text, ws, i)
 	}
-	return before == "1" && i > 1 && ws[i-2].text == "http"
+	return (before == "1" || before == "2" || before == "3") && i > 1 && ws[i-2].text == "http"
+}
+
+// isSequel reports whether the number at i, which comes after a status, is said to
+// be the next one: "got 429, then 500".
+func isSequel(text string, ws []word, i int) bool {
+	return sequels[ws[i-1].text] && endsClause(text, ws, i)
 }
 
 // startsClause reports whether no noun stands before the number that it could

@@ -87,8 +87,15 @@ func boundary(prev, r rune, rest string) bool {
 // the next: quoted values, URLs, addresses, identifiers, numbers.
 func words(text string) []word {
 	var ws []word
-	chunk := 0
+	chunk, closing := 0, -1
 	for i := 0; i < len(text); {
+		if n := quotedStatus(text, i); n > 0 {
+			closing = i + n - 1
+		}
+		if i == closing || text[i] == '`' && i < closing {
+			i++ // a quoted status is read, its quotes are not
+			continue
+		}
 		if n := skipVariable(text[i:], i == 0 || !isWordByte(text[i-1])); n > 0 {
 			i += n
 			continue
@@ -103,6 +110,15 @@ func words(text string) []word {
 		i += n
 	}
 	return ws
+}
+
+// quotedStatus is the length of the quoted status that begins at i, in the words
+// of Guzzle: "resulted in a `429 Too Many Requests` response".
+func quotedStatus(text string, i int) int {
+	if text[i] != '`' || !strings.HasSuffix(text[:i], "resulted in a ") {
+		return 0
+	}
+	return quoted(text[i:], '`')
 }
 
 func isWordByte(b byte) bool {
