@@ -110,6 +110,9 @@ type source struct {
 // Load reads, checks and compiles a policy file. Name is how errors call it.
 // Every error has the form "name:line:column: what"; several faults are joined.
 func Load(name string, text []byte) (*Policy, error) {
+	if err := CheckNesting(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	tree, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return nil, located(name, err)

@@ -11,6 +11,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/redrivectl/redrivectl/internal/classify"
 )
 
 // maxBytes bounds a configuration file; a longer one is no configuration.
@@ -77,6 +79,9 @@ func syntax(file string, data []byte) (root ast.Node, problem *Problem) {
 			problem = &Problem{Position{File: file}, fmt.Sprintf("the YAML cannot be read: %v", r)}
 		}
 	}()
+	if err := classify.CheckNesting(data); err != nil {
+		return nil, &Problem{Position{File: file}, err.Error()}
+	}
 	f, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		return nil, syntaxProblem(file, err)

@@ -258,3 +258,15 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestLoadRefusesWhatIsNestedTooDeep(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "redrivectl.yaml")
+	if err := os.WriteFile(path, []byte(strings.Repeat("[", 200000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(path, func(string) string { return "" })
+	if err == nil || !strings.Contains(err.Error(), "nested deeper than") {
+		t.Error(err)
+	}
+}
