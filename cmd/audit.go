@@ -214,7 +214,8 @@ verified instead, offline, against --checkpoint where one is given.
 
 Records after the last remembered checkpoint can be rewritten by whoever can
 write the file; docs/audit.md says what this does and does not prove.`,
-		Example: "  redrivectl audit verify\n  redrivectl audit verify --export audit.jsonl --checkpoint checkpoint.json",
+		Example: "  redrivectl audit verify\n  redrivectl audit verify -o json | jq .head > checkpoint.json\n" +
+			"  redrivectl audit verify --export audit.jsonl --checkpoint checkpoint.json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if checkpoint != "" && export == "" {
 				return usagef("--checkpoint goes with --export; the store is held against the one this machine remembers")
@@ -226,7 +227,7 @@ write the file; docs/audit.md says what this does and does not prove.`,
 		},
 	}
 	c.Flags().StringVar(&export, "export", "", "verify this export instead of the store")
-	c.Flags().StringVar(&checkpoint, "checkpoint", "", "file with the checkpoint that the export must extend")
+	c.Flags().StringVar(&checkpoint, "checkpoint", "", "file with the checkpoint that the export must extend, a head as verify -o json prints it")
 	return exits(c, exitRefused, exitAudit)
 }
 

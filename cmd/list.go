@@ -39,7 +39,8 @@ The argument is a configured queue, or a dump as a broker's own tool prints it:
 needs no config.`,
 		Example: "  redrivectl list digests\n  redrivectl list digests --class timeout --jobs\n" +
 			"  redrivectl list digests --by region,reason_type -o json\n" +
-			"  aws sqs receive-message --queue-url URL --attribute-names All | redrivectl list - --jobs -o json",
+			"  aws sqs receive-message --queue-url URL --max-number-of-messages 10 \\\n" +
+			"      --attribute-names All --message-attribute-names All | redrivectl list - --jobs -o json",
 		Args:              exactArgs("QUEUE|FILE|-"),
 		ValidArgsFunction: a.completeQueues,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -52,7 +53,7 @@ needs no config.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&o.file, "file", false, "take the argument as a FILE whatever it looks like")
-	f.BoolVar(&o.jobs, "jobs", false, "one line per job, after or instead of the classes")
+	f.BoolVar(&o.jobs, "jobs", false, "one line per job instead of one per class; JSON has both")
 	f.StringSliceVar(&o.by, "by", nil, "split each class by these: "+strings.Join(groupNames(), ", "))
 	f.StringSliceVar(&o.class, "class", nil, "only these failure classes")
 	f.IntVar(&o.limit, "limit", 0, "look at no more than this many messages (0: all)")
@@ -75,6 +76,9 @@ func (o *listOptions) validate() error {
 func (o *listOptions) run(ctx context.Context) error {
 	src, err := o.app.source(ctx, o.target, o.file)
 	if err != nil {
+		return err
+	}
+	if err := hasClasses(src.policy, o.class); err != nil {
 		return err
 	}
 	return o.list(ctx, src)

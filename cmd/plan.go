@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/config"
@@ -80,7 +81,7 @@ redriven yet are held, and the output says what each needs.`,
 
 func (o *planOptions) selectionFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringSliceVar(&o.sel.Class, "class", nil, "failure classes")
+	f.StringSliceVar(&o.sel.Class, "class", nil, "failure classes, as list shows them")
 	f.StringSliceVar(&o.sel.ReasonType, "reason-type", nil, "types of the reason, as list shows them")
 	f.StringSliceVar(&o.sel.Period, "period", nil, "periods")
 	f.StringSliceVar(&o.sel.Region, "region", nil, "regions")
@@ -89,11 +90,11 @@ func (o *planOptions) selectionFlags(c *cobra.Command) {
 	f.StringSliceVar(&o.sel.Channel, "channel", nil, "channels")
 	f.StringVar(&o.since, "since", "", "failed (else sent) at or after this RFC 3339 time, or so long ago (2h, 3d)")
 	f.StringVar(&o.until, "until", "", "failed (else sent) before this RFC 3339 time, or so long ago (2h, 3d)")
-	f.StringVar(&o.olderThan, "older-than", "", "failed (else sent) longer ago than this")
-	f.IntVar(&o.sel.Receives, "receives", 0, "received at least so often")
+	f.StringVar(&o.olderThan, "older-than", "", "failed (else sent) longer ago than this (2h, 3d)")
+	f.IntVar(&o.sel.Receives, "receives", 0, "received at least this many times")
 	f.StringVar(&o.sel.Where, "where", "", "CEL condition over the job's fields, such as 'reason_code == \"429\" && receives < 5'")
 	f.StringArrayVar(&o.sel.Jobs, "job", nil, "this job, by job key or message ID (repeatable)")
-	f.StringVar(&o.jobsFrom, "jobs-from", "", "file with one job key or message ID a line")
+	f.StringVar(&o.jobsFrom, "jobs-from", "", "file with one job key or message ID per line")
 	f.BoolVar(&o.sel.All, "all", false, "every job of the queue")
 	f.BoolVar(&o.capture, "from-capture", false, "select from what the last list of the queue captured, instead of looking again")
 	f.StringVar(&o.action, "action", "", "only items with this action: redrive or settle (default both)")
@@ -105,7 +106,7 @@ func (o *planOptions) boundFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.IntVar(&o.max, "max", 0, "most items that the plan may have (required)")
 	f.StringVar(&o.rate, "rate", "50/s", "most jobs in any one-second window; also 0.5/s or 30/m")
-	f.StringVar(&o.expires, "expires", "2h", "nothing new starts after this time")
+	f.StringVar(&o.expires, "expires", "2h", "how long the plan is good for, from now; nothing new starts later")
 	f.StringVar(&o.reason, "reason", "", "why, for the approver and the audit log (required)")
 	f.IntVar(&o.canary, "canary", 0, "size of a first sample; this version has no gate, so only 0 is accepted")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and keep nothing")
@@ -130,11 +131,7 @@ func classNames() []string {
 	if err != nil {
 		return nil
 	}
-	var names []string
-	for _, c := range p.Classes() {
-		names = append(names, string(c))
-	}
-	return names
+	return classesOf(p)
 }
 
 // completeFrom turns a list into cobra's completion function.
@@ -242,6 +239,9 @@ func (o *planOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := hasClasses(q.policy, o.sel.Class); err != nil {
+		return err
+	}
 	if o.as != "" && !q.policy.Has(classify.Class(o.as)) {
 		return fail(exitUsage, "redrivectl policy check --help", "--as %s: the policy of %s has no such class", o.as, o.queue)
 	}
@@ -283,10 +283,46 @@ func (o *planOptions) run(ctx context.Context) error {
 // hint is where to look when nothing could be planned.
 func (o *planOptions) hint(err error) string {
 	var in *redrive.InPlanError
-	if errors.As(err, &in) {
+	var empty *redrive.EmptyError
+	switch {
+	case errors.As(err, &in):
 		return "redrivectl plan show " + short(string(in.Plan))
+	case errors.As(err, &empty) && len(empty.Held) > 0:
+		return "what is held needs: " + counts(needsOf(empty.Held))
+	case errors.As(err, &empty):
+		return "redrivectl list " + o.queue + " --jobs"
+	case errors.Is(err, audit.ErrNotWritable), errors.Is(err, audit.ErrBroken):
+		return "redrivectl audit verify"
+	default:
+		return ""
 	}
-	return "redrivectl list " + o.queue + " --jobs"
+}
+
+func needsOf(held []redrive.Held) map[string]int {
+	needs := map[string]int{}
+	for _, h := range held {
+		needs[h.Needs]++
+	}
+	return needs
+}
+
+// hasClasses refuses the name of a class that the policy does not have: beside
+// others that it has, it would select nothing, and nobody would notice.
+func hasClasses(p *classify.Policy, names []string) error {
+	for _, name := range names {
+		if !p.Has(classify.Class(name)) {
+			return usagef("--class %s: the policy has no such class; it has: %s", name, strings.Join(classesOf(p), ", "))
+		}
+	}
+	return nil
+}
+
+func classesOf(p *classify.Policy) []string {
+	var names []string
+	for _, c := range p.Classes() {
+		names = append(names, string(c))
+	}
+	return names
 }
 
 // jobs are the queue's, from a new look or from the last one.

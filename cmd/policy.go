@@ -67,7 +67,7 @@ func newPolicyExplainCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [JOB|FILE]", Short: "Explain how a job came to its class and action",
 		Long: `Without an argument, print the decision table. With a JOB of a configured queue,
-or a FILE with one or more messages, say of every rule whether it matched, and
+or a FILE with one message, say of every rule whether it matched, and
 which row of the decision table gave the action.`,
 		Example: "  redrivectl policy explain\n  redrivectl policy explain 7e37a8fe\n  redrivectl policy explain ./dead.json",
 		Args:    atMostOne("JOB|FILE"),

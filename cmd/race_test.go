@@ -110,10 +110,13 @@ func TestCrashRaceOnOneQueue(t *testing.T) {
 	second := w.approved("digests", "--class", "timeout")
 	p := w.start([]string{"run", first.Plan, "--yes"}, "REDRIVECTL_CRASH_AT=stop:run.3.intended")
 	p.suspended()
+	if r := w.onlyRun(); r.State != "running" || r.Planned == 0 || r.Remaining != r.Planned {
+		t.Errorf("a run that has closed nothing yet is shown as %+v", r)
+	}
 	for _, args := range [][]string{{"run", second.Plan, "--yes"}, {"resume", w.onlyRun().Run, "--yes"}, {"run", first.Plan, "--yes"}} {
 		e := crashRun(t, w.command(args))
-		if e.code != exitRefused || !taken.Match(e.stderr) {
-			t.Errorf("%v: want exit %d and who was first: %s", args, exitRefused, e)
+		if e.code != exitRefused || !taken.Match(e.stderr) || !bytes.Contains(e.stderr, []byte("try again after")) {
+			t.Errorf("%v: want exit %d, who was first, and until when: %s", args, exitRefused, e)
 		}
 	}
 	p.signal(syscall.SIGCONT)

@@ -50,6 +50,7 @@ func newRootCmd(a *app) *cobra.Command {
 		newRevokeCmd(a), newRunCmd(a), newResumeCmd(a), newRunsCmd(a))
 	addGroup(c, "Account for it:", newAuditCmd(a), newPolicyCmd(a), newLedgerCmd(a))
 	addGroup(c, "Start:", newDemoCmd(a), newInitCmd(a), newCompletionCmd(a), newVersionCmd(a))
+	c.SetHelpCommandGroupID("Start:") // else the help has a heading with nothing under it
 	c.AddCommand(newGenCmd())
 	return exits(c)
 }
@@ -117,7 +118,7 @@ func argError(c *cobra.Command, args []string, names ...string) error {
 	if len(names) > 0 {
 		want = strings.Join(names, " ")
 	}
-	return fail(exitUsage, c.CommandPath()+" --help", "%s takes %s, not %d arguments", c.CommandPath(), want, len(args))
+	return fail(exitUsage, c.CommandPath()+" --help", "%s takes %s, and got %d", c.CommandPath(), want, len(args))
 }
 
 // validateGlobal checks the flags that every command has.

@@ -230,12 +230,22 @@ func beginHint(err error, refused string) string {
 	var taken *redrive.TakenError
 	switch {
 	case errors.As(err, &taken):
-		return "redrivectl runs show " + string(taken.Run)
+		return takenHint(taken)
 	case errors.Is(err, audit.ErrNotWritable), errors.Is(err, audit.ErrBroken):
 		return "redrivectl audit verify"
 	default:
 		return refused
 	}
+}
+
+// takenHint says where to look, and until when the lease of a process that may
+// have died keeps its run and its queue from others.
+func takenHint(e *redrive.TakenError) string {
+	show := "redrivectl runs show " + string(e.Run)
+	if e.Until.IsZero() {
+		return show
+	}
+	return fmt.Sprintf("%s; if that process is gone, try again after %s, when its lease ends", show, e.Until.UTC().Format(time.RFC3339))
 }
 
 func (v runView) result() result {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/redrive"
 	"github.com/spf13/cobra"
 )
@@ -34,6 +35,21 @@ func newRunRecordView(r redrive.RunRecord, now time.Time) runRecordView {
 	}
 	v.Duration = end.Sub(r.StartedAt).Seconds()
 	return v
+}
+
+// soFar counts what a run has done that has not ended, from the audit log: the
+// store keeps a report from a run's end on, or an older one where it was resumed.
+func soFar(ctx context.Context, st *store.Store, r redrive.RunRecord) (redrive.RunRecord, error) {
+	if r.State != redrive.RunRunning {
+		return r, nil
+	}
+	p, err := st.LoadPlan(ctx, string(r.Plan))
+	if err != nil {
+		return r, err
+	}
+	ends, err := st.Ends(ctx, r.ID)
+	r.Report = redrive.ReportOf(len(p.Plan.Items), ends)
+	return r, err
 }
 
 func newRunsListCmd(a *app) *cobra.Command {
@@ -72,6 +88,9 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 			return err
 		}
 		for _, r := range rs {
+			if r, err = soFar(ctx, st, r); err != nil {
+				return err
+			}
 			views = append(views, newRunRecordView(r, a.now()))
 		}
 	}
@@ -119,6 +138,9 @@ func (a *app) showRun(ctx context.Context, prefix string) error {
 	r, err := st.LoadRun(ctx, prefix)
 	if err != nil {
 		return notFound("run", prefix, err)
+	}
+	if r, err = soFar(ctx, st, r); err != nil {
+		return err
 	}
 	open, err := st.OpenIntents(ctx, r.ID)
 	if err != nil {

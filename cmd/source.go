@@ -25,6 +25,7 @@ const assessBatch = 500
 type source struct {
 	name   string
 	broker string
+	policy *classify.Policy
 	decode func(broker.Message) job.Job
 	assess func(context.Context, []job.Job) ([]reconcile.Assessed, error)
 	browse func(ctx context.Context, limit int, each func(broker.Message) error) (broker.Completeness, error)
@@ -81,7 +82,7 @@ func (a *app) source(ctx context.Context, arg string, file bool) (*source, error
 func (a *app) queueSource(q *queue, st *store.Store) *source {
 	p := a.progress()
 	return &source{
-		name: q.name, broker: q.brokerName, decode: q.decode, assess: a.assessor(q, reading{st}).Assess,
+		name: q.name, broker: q.brokerName, policy: q.policy, decode: q.decode, assess: a.assessor(q, reading{st}).Assess,
 		browse: q.broker.Browse, describe: q.broker.Describe, now: a.now,
 		tell: stepper(p, "looking at "+q.name),
 	}
@@ -94,7 +95,7 @@ func (a *app) dumpSource(arg string) (*source, error) {
 	}
 	r := a.assessorAlone(policy, arg)
 	return &source{
-		name: arg, broker: "dump", now: a.now, tell: func(int64, int64) {},
+		name: arg, broker: "dump", policy: policy, now: a.now, tell: func(int64, int64) {},
 		decode: func(m broker.Message) job.Job { return job.Decode(m, arg) },
 		assess: r.Assess,
 		browse: func(ctx context.Context, limit int, each func(broker.Message) error) (broker.Completeness, error) {
