@@ -39,7 +39,7 @@ type demoOptions struct {
 func newDemoCmd(a *app) *cobra.Command {
 	o := &demoOptions{app: a}
 	c := &cobra.Command{
-		Use: "demo", Short: "Play a whole recovery on embedded parts, step by step, ready to explore", Long: demoLong,
+		Use: "demo", Short: "Play a whole recovery, step by step, and leave it to explore", Long: demoLong,
 		Example: "  redrivectl demo\n  redrivectl demo --dir /tmp/world --jobs 1000 --seed 7\n  redrivectl demo -o json",
 		Args:    groupArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -35,6 +35,9 @@ type result struct {
 	// Headers and Rows are the table, on a terminal and in csv.
 	Headers []string
 	Rows    [][]string
+	// Wrap names the columns that a terminal shows whole, on several lines; nil:
+	// the last one.
+	Wrap []int
 	// Brief are the same rows for a terminal narrower than roomy; without
 	// headers, Rows stand there too.
 	BriefHeaders []string
@@ -121,7 +124,7 @@ func (a *app) writeTable(w *bufio.Writer, r result) error {
 			fmt.Fprintln(w, term.Clean(line))
 		}
 	}
-	layout := term.Layout{Keep: []int{0}}
+	layout := term.Layout{Keep: []int{0}, Wrap: r.Wrap}
 	if err := layout.Table(w, headers, rows, t); err != nil {
 		return err
 	}

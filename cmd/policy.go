@@ -67,8 +67,8 @@ func newPolicyExplainCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [JOB|FILE]", Short: "Explain how a job came to its class and action",
 		Long: `Without an argument, print the decision table. With a JOB of a configured queue,
-or a FILE with one message, say of every rule whether it matched, and
-which row of the decision table gave the action.`,
+or a FILE with one message, say which rules matched, which of them decided, and
+which row of the decision table gave the action; the JSON has every rule.`,
 		Example: "  redrivectl policy explain\n  redrivectl policy explain 7e37a8fe\n  redrivectl policy explain ./dead.json",
 		Args:    atMostOne("JOB|FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -84,7 +84,7 @@ which row of the decision table gave the action.`,
 }
 
 func (a *app) printTable() error {
-	r := result{Headers: []string{"row", "when", "action"}}
+	r := result{Headers: []string{"row", "when", "action"}, Wrap: []int{1, 2}}
 	rows := reconcile.Rows()
 	for _, row := range rows {
 		r.Elements = append(r.Elements, row)

@@ -110,6 +110,8 @@ func (o *reconcileOptions) print(sum reconcile.Summary, complete bool) error {
 	switch {
 	case o.apply && !sum.Applied:
 		r.After = []string{"", "nothing was changed: the ledger is read-only"}
+	case sum.Checked == 0:
+		r.After = []string{"", "no effect is unknown: there was nothing to ask about"}
 	case !o.apply:
 		r.After = []string{"", "nothing was changed; a conclusive no needs: redrivectl reconcile " + sum.Queue + " --apply"}
 	}

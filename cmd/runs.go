@@ -99,16 +99,39 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 		BriefHeaders: []string{"run", "queue", "state", "started", "done"},
 		Headers:      []string{"run", "plan", "queue", "state", "planned", "redriven", "settled", "skipped", "unknown", "remaining", "started", "holder"},
 	}
+	var wide [][]string
 	for _, v := range views {
 		r.Elements = append(r.Elements, v)
 		r.Rows = append(r.Rows, []string{
 			v.Run, v.Plan, v.Queue, v.stateText(), strconv.Itoa(v.Planned), strconv.Itoa(v.Redriven), strconv.Itoa(v.Settled),
 			counts(v.Skipped), strconv.Itoa(v.Unknown), strconv.Itoa(v.Remaining), v.StartedAt.Format(time.RFC3339), v.Holder,
 		})
-		done := fmt.Sprintf("%d redriven, %d settled of %d", v.Redriven, v.Settled, v.Planned)
-		r.Brief = append(r.Brief, []string{short(v.Run), v.Queue, v.stateText(), v.StartedAt.Format(time.DateTime), done})
+		brief := []string{short(v.Run), v.Queue, v.stateText(), v.StartedAt.Format(time.DateTime), v.done()}
+		r.Brief = append(r.Brief, brief)
+		wide = append(wide, append(brief, v.Holder, short(v.Plan)))
+	}
+	if a.output == outputTable && a.terminal().IsTTY { // twelve columns fit no terminal
+		r.Headers, r.Rows = append(r.BriefHeaders, "holder", "plan"), wide
 	}
 	return a.print(r)
+}
+
+// done says in a few words how far a run came.
+func (v runRecordView) done() string {
+	said := fmt.Sprintf("%d redriven, %d settled of %d", v.Redriven, v.Settled, v.Planned)
+	skipped := 0
+	for _, n := range v.Skipped {
+		skipped += n
+	}
+	for _, rest := range []struct {
+		n    int
+		what string
+	}{{skipped, "skipped"}, {v.Failed, "failed"}, {v.Unknown, "unknown"}, {v.Remaining, "remaining"}} {
+		if rest.n > 0 {
+			said += fmt.Sprintf(", %d %s", rest.n, rest.what)
+		}
+	}
+	return said
 }
 
 // stateText says of a run that is recorded as running whether it lives.

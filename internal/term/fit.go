@@ -46,26 +46,31 @@ func shrink(limits, least []int, excess int, may func(int) bool) int {
 	for excess > 0 {
 		widest, next := -1, 0
 		for j := range limits {
-			if !may(j) || limits[j] <= least[j] {
-				continue
-			}
-			if widest < 0 || limits[j] > limits[widest] {
-				widest = j
+			switch {
+			case !may(j) || limits[j] <= least[j]:
+			case widest < 0 || limits[j] > limits[widest]:
+				widest, next = j, max(next, widthOf(limits, widest))
+			default:
+				next = max(next, limits[j])
 			}
 		}
 		if widest < 0 {
 			return excess
 		}
-		for j := range limits {
-			if may(j) && limits[j] < limits[widest] {
-				next = max(next, limits[j])
-			}
-		}
+		// Down to the next widest; two that are as wide take turns.
 		step := min(excess, max(1, min(limits[widest]-next, limits[widest]-least[widest])))
 		limits[widest] -= step
 		excess -= step
 	}
 	return excess
+}
+
+// widthOf is the width of a column, 0 if there is none.
+func widthOf(limits []int, column int) int {
+	if column < 0 {
+		return 0
+	}
+	return limits[column]
 }
 
 // maxWrapLines bounds one cell's height; a longer text is cut.

@@ -102,6 +102,16 @@ func TestTableKeepsColumn(t *testing.T) {
 	}
 }
 
+// TestTableSharesRoom: columns that are as wide give way in turn.
+func TestTableSharesRoom(t *testing.T) {
+	t.Parallel()
+	limits := []int{3, 54, 40, 40}
+	left := shrink(limits, []int{3, 6, 6, 6}, 44, func(int) bool { return true })
+	if d := cmp.Diff([]int{3, 30, 30, 30}, limits); d != "" || left != 0 {
+		t.Errorf("%d are left; %s", left, d)
+	}
+}
+
 func TestTableStyles(t *testing.T) {
 	t.Parallel()
 	var got strings.Builder
