@@ -23,7 +23,8 @@ approver. At the end the provider's own log and the queues are counted: how
 often an effect happened twice, and what was lost.
 
 The folder stays, with its config. Change into it and try every command by hand;
-"redrivectl demo provider --dir DIR" starts its provider again.
+"redrivectl demo provider --dir DIR" starts its provider again. With --outage it
+ends when the jobs are quarantined, and the recovery is yours.
 
 It fails unless nothing was sent twice, nothing is lost, every job is accounted
 for and the audit log verifies. Of the recovery's commands, only reconcile may
@@ -34,13 +35,15 @@ type demoOptions struct {
 	dir  string
 	jobs int
 	seed uint64
+
+	outage bool
 }
 
 func newDemoCmd(a *app) *cobra.Command {
 	o := &demoOptions{app: a}
 	c := &cobra.Command{
 		Use: "demo", Short: "Play a whole recovery, step by step, and leave it to explore", Long: demoLong,
-		Example: "  redrivectl demo\n  redrivectl demo --dir /tmp/world --jobs 1000 --seed 7\n  redrivectl demo -o json",
+		Example: "  redrivectl demo\n  redrivectl demo --dir /tmp/world --jobs 1000 --seed 7\n  redrivectl demo --dir /tmp/world --outage\n  redrivectl demo -o json",
 		Args:    groupArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
@@ -53,6 +56,7 @@ func newDemoCmd(a *app) *cobra.Command {
 	f.StringVar(&o.dir, "dir", "", "folder to make the world in, new or empty (default a new one among the temporary files)")
 	f.IntVar(&o.jobs, "jobs", 240, "how many jobs end up quarantined")
 	f.Uint64Var(&o.seed, "seed", 1, "decides which job suffers what")
+	f.BoolVar(&o.outage, "outage", false, "make the failures alone, and recover from nothing")
 	c.AddCommand(newDemoProviderCmd(a), newDemoWorkerCmd(a))
 	return exits(c, exitRefused, exitInterrupted)
 }
@@ -77,14 +81,21 @@ func (o *demoOptions) run(ctx context.Context) error {
 		return err
 	}
 	w.say("The world is in %s (seed %d). It stays there.", dir, o.seed)
-	sum, err := w.play(ctx)
+	then := w.recover
+	if o.outage {
+		then = w.leave
+	}
+	sum, err := w.play(ctx, then)
+	if ctx.Err() != nil {
+		return fail(exitInterrupted, "redrivectl demo provider --dir "+shellQuote(dir), "interrupted; the world in %s stays as it is", dir)
+	}
 	if err != nil {
 		return withHint(err, "look at "+filepath.Join(dir, demoProcessLog))
 	}
 	if err := o.app.print(sum.result()); err != nil {
 		return err
 	}
-	w.farewell()
+	w.farewell(o.outage)
 	return sum.verdict()
 }
 
@@ -115,8 +126,9 @@ func (o *demoOptions) folder() (string, error) {
 	return dir, nil
 }
 
-// play makes the failures, recovers from them, and proves what came of it.
-func (w *demoWorld) play(ctx context.Context) (demoSummary, error) {
+// play makes the failures, does then what recovers from them, and proves what came
+// of it.
+func (w *demoWorld) play(ctx context.Context, then func(context.Context) error) (demoSummary, error) {
 	if err := w.outage(ctx); err != nil {
 		return demoSummary{}, fmt.Errorf("make the outage: %w", err)
 	}
@@ -127,13 +139,19 @@ func (w *demoWorld) play(ctx context.Context) (demoSummary, error) {
 	if n := len(e.before); n != w.planned {
 		return demoSummary{}, fmt.Errorf("%d jobs are quarantined where %d should be", n, w.planned)
 	}
-	if err := w.recover(ctx); err != nil {
+	if err := then(ctx); err != nil {
 		return demoSummary{}, fmt.Errorf("recover: %w", err)
 	}
 	if err := w.complete(ctx, &e); err != nil {
 		return demoSummary{}, err
 	}
 	return w.summary(ctx, e)
+}
+
+// leave shows what is quarantined, and leaves it there.
+func (w *demoWorld) leave(ctx context.Context) error {
+	w.chapter("What is quarantined, and why?")
+	return w.typed(ctx, demoRequester, []string{"list", demoQueue})
 }
 
 // narration is where the demo tells what it does: with -o json and the like
@@ -151,9 +169,13 @@ func (w *demoWorld) say(format string, args ...any) {
 
 func (w *demoWorld) chapter(title string) { w.say("\n== %s\n", title) }
 
-func (w *demoWorld) farewell() {
-	w.say("\nTry it by hand:\n\n  cd %s\n  redrivectl demo provider --dir . &\n  redrivectl list digests --jobs\n  redrivectl audit list",
-		shellQuote(w.dir))
+func (w *demoWorld) farewell(outage bool) {
+	next := "redrivectl audit list"
+	if outage {
+		next = "redrivectl reconcile digests --apply"
+	}
+	w.say("\nTry it by hand:\n\n  cd %s\n  redrivectl demo provider &\n  export REDRIVECTL_ACTOR=%s\n  redrivectl list digests --jobs\n  %s",
+		shellQuote(w.dir), demoRequester, next)
 }
 
 // demoConfig is the config of the world in dir.

@@ -76,6 +76,23 @@ func TestDemo(t *testing.T) {
 	checkDemoFolder(t, dir, s)
 }
 
+// TestDemoOutage: the recovery is left to whoever asked for it.
+func TestDemoOutage(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "world")
+	stdout, stderr, code := demoOutput(t, "demo", "--dir", dir, "--jobs", "20", "--outage", "-o", "json")
+	var s demoSummary
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitDone {
+		t.Fatalf("exit code %d, %v:\n%s\n%s", code, err, stdout, stderr)
+	}
+	if s.Jobs != 20 || s.Held != 20 || len(s.HeldJobs) != 20 || s.AuditRecords != 0 || len(s.problems()) > 0 {
+		t.Errorf("summary %+v", s)
+	}
+	if !strings.Contains(stderr, "redrivectl reconcile digests --apply") {
+		t.Errorf("no word of what comes next:\n%s", stderr)
+	}
+}
+
 // checkDemoHeld: what is safe to send was sent, and what is left says what it
 // needs.
 func checkDemoHeld(t *testing.T, s demoSummary) {
