@@ -118,8 +118,10 @@ func TestJudge(t *testing.T) {
 			"absence is not provable", func(in *JudgeInput) { in.Capabilities.Proves = in.Capabilities.Proves[:1] },
 			Judgement{Verdict: Ambiguous, Why: "absence_not_provable"},
 		},
-		{"asked by request, the one that there was", func(in *JudgeInput) { in.Capabilities.ByRequest = true },
-			Judgement{Verdict: NotAccepted, Why: "every_condition_holds"}},
+		{
+			"asked by request, the one that there was", func(in *JudgeInput) { in.Capabilities.ByRequest = true },
+			Judgement{Verdict: NotAccepted, Why: "every_condition_holds"},
+		},
 		{"asked by request, another attempt has none", func(in *JudgeInput) {
 			in.Capabilities.ByRequest, in.Attempts = true, append(in.Attempts, Try{Number: 2})
 		}, Judgement{Verdict: Ambiguous, Why: "other_requests_not_asked"}},
