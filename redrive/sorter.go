@@ -138,16 +138,13 @@ func (s *sorter) holdsRedrive(it *Item, a reconcile.Assessed, pub Published) (wh
 		return "not_redrivable", firstOf(a.Job.Needs, job.NeedsUnwrap)
 	case it.Destination == "":
 		return "no_destination", "the destination: --to QUEUE"
-	case it.LedgerAttempt != nil && *it.LedgerAttempt < pub.Attempt:
-		return "ledger_older", "a current ledger: this store has published a later attempt than the row's"
 	case s.req.Queue.FanOut && !l.FanOut:
 		return "fan_out", "--fan-out: every consumer of the destination gets the job again"
 	case it.OrderKey != "" && s.blocked[it.OrderKey] && s.req.Queue.Ordered && !l.BreakOrder:
 		return "order", "the earlier jobs of its group in the plan, or --break-order"
-	case s.req.Queue.LedgerWritable && !s.movable(it):
-		return "not_fenced", "a fence: reconcile the queue with --apply"
-	case !it.SendBefore.IsZero() && !s.now.Before(it.SendBefore):
-		return "send_before_passed", "a verdict: reconcile the queue with --apply"
+	}
+	if why, needs := s.holdsRow(it, pub); why != "" {
+		return why, needs
 	}
 	if !againHarmless(it) && (pub.Count > 0 || slices.Contains(pub.Copies, it.Copy)) {
 		if l.AcceptDuplicates == "" {
@@ -156,6 +153,20 @@ func (s *sorter) holdsRedrive(it *Item, a reconcile.Assessed, pub Published) (wh
 		it.Republish = true
 	}
 	return "", ""
+}
+
+// holdsRow holds what the ledger's row does not allow.
+func (s *sorter) holdsRow(it *Item, pub Published) (why, needs string) {
+	switch {
+	case it.LedgerAttempt != nil && *it.LedgerAttempt < pub.Attempt:
+		return "ledger_older", "a current ledger: this store has published a later attempt than the row's"
+	case s.req.Queue.LedgerWritable && !s.movable(it):
+		return "not_fenced", "a fence: reconcile the queue with --apply"
+	case !it.SendBefore.IsZero() && !s.now.Before(it.SendBefore):
+		return "send_before_passed", "a verdict: reconcile the queue with --apply"
+	default:
+		return "", ""
+	}
 }
 
 // movable reports that step 4 has a legal move for the row.

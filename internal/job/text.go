@@ -83,18 +83,30 @@ func isStatus(text string, ws []word, i int) bool {
 	if i == 0 {
 		return len(ws) == 1 && strings.TrimSpace(text) == ws[0].text
 	}
-	before := ws[i-1].text
-	switch {
-	case before == "was" && i > 1 && (ws[i-2].text == "code" || ws[i-2].text == "status"):
-		return endsClause(text, ws, i)
-	case statusWords[before], before == "success" && near(ws, i, "status"):
-		return true
-	case before == "code" || before == "codes":
-		return i == 1 || codeOwners[ws[i-2].text]
-	case before == "with" && i > 1 && (verbs[ws[i-2].text] || failing[ws[i-2].text]), verbs[before]:
-		return endsClause(text, ws, i)
+	return isIntroduced(text, ws, i)
+}
+
+// isIntroduced reports whether the words before the number at i say that it is a
+// status.
+func isIntroduced(text string, ws []word, i int) bool {
+	before, first := ws[i-1].text, ""
+	if i > 1 {
+		first = ws[i-2].text
 	}
-	return (before == "1" || before == "2" || before == "3") && i > 1 && ws[i-2].text == "http"
+	switch before {
+	case "was":
+		return (first == "code" || first == "status") && endsClause(text, ws, i)
+	case "success":
+		return near(ws, i, "status")
+	case "code", "codes":
+		return i == 1 || codeOwners[first]
+	case "with":
+		return (verbs[first] || failing[first]) && endsClause(text, ws, i)
+	case "1", "2", "3": // of HTTP
+		return first == "http"
+	default:
+		return statusWords[before] || verbs[before] && endsClause(text, ws, i)
+	}
 }
 
 // isSequel reports whether the number at i, which comes after a status, is said to

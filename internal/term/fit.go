@@ -48,7 +48,7 @@ func shrink(limits, least []int, excess int, may func(int) bool) int {
 		for j := range limits {
 			switch {
 			case !may(j) || limits[j] <= least[j]:
-			case widest < 0 || limits[j] > limits[widest]:
+			case widest < 0 || limits[j] > limits[widest]: //nolint:gosec // G602: widest was an index of limits, or is below 0.
 				widest, next = j, max(next, widthOf(limits, widest))
 			default:
 				next = max(next, limits[j])
