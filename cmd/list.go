@@ -234,7 +234,7 @@ func (l *listing) finish(seen look) error {
 	r := result{Object: v, Headers: listHeaders(grouped)}
 	for _, c := range v.Classes {
 		r.Elements = append(r.Elements, c)
-		r.Rows = append(r.Rows, c.cells(grouped))
+		r.Rows = append(r.Rows, c.cells(grouped, people))
 		for _, g := range c.Groups {
 			r.Rows = append(r.Rows, g.cells(c.Class, people))
 		}
@@ -261,10 +261,15 @@ func listHeaders(grouped bool) []string {
 	return h
 }
 
-func (c classView) cells(grouped bool) []string {
+// cells is a class's row. A person is told an age, a program a time.
+func (c classView) cells(grouped, people bool) []string {
 	age := "-"
-	if c.OldestAge != nil {
+	switch {
+	case c.OldestAt == nil:
+	case people:
 		age = term.Duration(time.Duration(*c.OldestAge * float64(time.Second)))
+	default:
+		age = c.OldestAt.UTC().Format(time.RFC3339)
 	}
 	row := []string{c.Class, c.Disposition, c.Effect, or(c.Owner), strconv.Itoa(c.Count), age}
 	if grouped {
