@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -289,6 +290,8 @@ func (o *planOptions) hint(err error) string {
 		return "redrivectl plan show " + short(string(in.Plan))
 	case errors.As(err, &empty) && len(empty.Held) > 0:
 		return "what is held needs: " + counts(needsOf(empty.Held))
+	case errors.As(err, &empty) && len(passedOver(empty.LeftOut)) > 0:
+		return "what was selected is left out: " + counts(passedOver(empty.LeftOut))
 	case errors.As(err, &empty):
 		return "redrivectl list " + o.queue + " --jobs"
 	case errors.Is(err, audit.ErrNotWritable), errors.Is(err, audit.ErrBroken):
@@ -296,6 +299,14 @@ func (o *planOptions) hint(err error) string {
 	default:
 		return ""
 	}
+}
+
+// passedOver is what was selected and left out all the same, by why: it is in
+// another plan, for one.
+func passedOver(leftOut map[string]int) map[string]int {
+	over := maps.Clone(leftOut)
+	delete(over, "not_selected")
+	return over
 }
 
 func needsOf(held []redrive.Held) map[string]int {
