@@ -294,6 +294,11 @@ func newAuditExportCmd(a *app) *cobra.Command {
 		Use: "export", Short: "Write the whole log as JSON lines that verify offline", Args: exactArgs(),
 		Example: "  redrivectl audit export > audit.jsonl\n  redrivectl audit verify --export audit.jsonl",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if a.output != outputJSONL { // which it is
+				if err := a.asIs("an export"); err != nil {
+					return err
+				}
+			}
 			if a.terminal().IsTTY {
 				return fail(exitRefused, "redrivectl audit export > audit.jsonl",
 					"an export holds texts as they were hashed, control characters included, and this is a terminal")

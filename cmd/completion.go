@@ -23,7 +23,12 @@ func newCompletionCmd(a *app) *cobra.Command {
 		subs = append(subs, exits(&cobra.Command{
 			Use: s.name, Short: "Print the completion script for " + s.name, Args: exactArgs(),
 			Example: "  redrivectl completion " + s.name,
-			RunE:    func(c *cobra.Command, _ []string) error { return s.write(c.Root(), a.stdout) },
+			RunE: func(c *cobra.Command, _ []string) error {
+				if err := a.asIs("a completion script"); err != nil {
+					return err
+				}
+				return s.write(c.Root(), a.stdout)
+			},
 		}))
 	}
 	return group("completion", "Print a completion script for your shell", subs...)

@@ -31,6 +31,11 @@ existing file is never overwritten.`,
 			if o.print && o.schema {
 				return usagef("give --print or --schema, not both")
 			}
+			if o.print || o.schema {
+				if err := a.asIs("what is printed"); err != nil {
+					return err
+				}
+			}
 			return o.run()
 		},
 	}

@@ -26,7 +26,7 @@ application's to make, and is refused.`,
 		Example: "  redrivectl ledger init app\n  redrivectl ledger init --print", Args: atMostOne("LEDGER"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if show {
-				return a.printSchema()
+				return a.printSchema(args)
 			}
 			return a.initLedger(c.Context(), args)
 		},
@@ -35,7 +35,13 @@ application's to make, and is refused.`,
 	return exits(c, exitRefused)
 }
 
-func (a *app) printSchema() error {
+func (a *app) printSchema(args []string) error {
+	if len(args) > 0 {
+		return usagef("--print prints the shipped schema: leave %s out", args[0])
+	}
+	if err := a.asIs("the schema"); err != nil {
+		return err
+	}
 	schema, err := sqlledger.Schema(sqlledger.SQLite)
 	if err != nil {
 		return err

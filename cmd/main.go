@@ -77,6 +77,9 @@ func (a *app) reportError(err error, code int) {
 		return
 	}
 	text := term.Clean(term.Mask(err.Error()))
+	if errors.Is(err, context.Canceled) && code == exitInterrupted {
+		text = "interrupted"
+	}
 	hint := term.Clean(hintOf(err))
 	if a.output.isJSON() {
 		_ = json.NewEncoder(a.stderr).Encode(struct {

@@ -47,6 +47,15 @@ type result struct {
 	Before, After []string
 }
 
+// asIs refuses -o for what has one form of its own, so that no script takes that
+// for the form it asked for.
+func (a *app) asIs(what string) error {
+	if a.output == outputTable {
+		return nil
+	}
+	return usagef("%s has one form: leave -o %s out", what, string(a.output))
+}
+
 // print writes r in the form that was asked for. Texts are cleaned here, in the
 // one place that all of them pass; free text was masked when its view was made.
 func (a *app) print(r result) error {

@@ -24,14 +24,24 @@ errors in rules and rules that can never decide are errors with their place.`,
 		Args:    atMostOne("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if show {
-				_, err := a.stdout.Write(classify.DefaultYAML())
-				return err
+				return a.printPolicy(args)
 			}
 			return a.checkPolicy(args)
 		},
 	}
 	c.Flags().BoolVar(&show, "print", false, "print the shipped policy, to copy and change")
 	return exits(c)
+}
+
+func (a *app) printPolicy(args []string) error {
+	if len(args) > 0 {
+		return usagef("--print prints the shipped policy: leave %s out", args[0])
+	}
+	if err := a.asIs("the policy"); err != nil {
+		return err
+	}
+	_, err := a.stdout.Write(classify.DefaultYAML())
+	return err
 }
 
 func (a *app) checkPolicy(args []string) error {
