@@ -210,12 +210,12 @@ func newAuditVerifyCmd(a *app) *cobra.Command {
 		Use: "verify", Short: "Verify the chain of the audit log", Args: exactArgs(),
 		Long: `Verify the whole log: every record, the chain, the guards around it, and that it
 extends the checkpoint that this machine remembers. With --export the file is
-verified instead, offline, against --checkpoint where one is given.
+verified instead, offline, against --checkpoint where one is given: the "head"
+that "audit verify -o json" prints, kept where others cannot write.
 
 Records after the last remembered checkpoint can be rewritten by whoever can
 write the file; docs/audit.md says what this does and does not prove.`,
-		Example: "  redrivectl audit verify\n  redrivectl audit verify -o json | jq .head > checkpoint.json\n" +
-			"  redrivectl audit verify --export audit.jsonl --checkpoint checkpoint.json",
+		Example: "  redrivectl audit verify\n  redrivectl audit verify --export audit.jsonl --checkpoint checkpoint.json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if checkpoint != "" && export == "" {
 				return usagef("--checkpoint goes with --export; the store is held against the one this machine remembers")
