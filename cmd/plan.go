@@ -317,15 +317,20 @@ func needsOf(held []redrive.Held) map[string]int {
 	return needs
 }
 
-// hasClasses refuses the name of a class that the policy does not have: beside
-// others that it has, it would select nothing, and nobody would notice.
+// hasClasses refuses a class that the policy does not have beside others that it
+// has: it would select nothing, and nobody would notice. Alone it makes an empty
+// selection, whose refusal names the classes that the queue has.
 func hasClasses(p *classify.Policy, names []string) error {
+	var unknown []string
 	for _, name := range names {
 		if !p.Has(classify.Class(name)) {
-			return usagef("--class %s: the policy has no such class; it has: %s", name, strings.Join(classesOf(p), ", "))
+			unknown = append(unknown, name)
 		}
 	}
-	return nil
+	if len(unknown) == 0 || len(unknown) == len(names) {
+		return nil
+	}
+	return usagef("--class %s: the policy has no such class; it has: %s", strings.Join(unknown, ","), strings.Join(classesOf(p), ", "))
 }
 
 func classesOf(p *classify.Policy) []string {
