@@ -356,7 +356,7 @@ func (w *crashWorld) killedWorker(at string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, w.bin, "demo", "worker", "--dir", w.dir, "--workers", "1")
+	c := exec.CommandContext(ctx, w.bin, "demo", "worker", "--dir", w.dir, "--until-eof", "--workers", "1")
 	c.Dir, c.Env = w.dir, w.environment("", "REDRIVECTL_CRASH_AT="+at)
 	in, err := c.StdinPipe() // the worker ends with its standard input
 	crashMust(w.t, err)

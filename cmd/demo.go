@@ -174,7 +174,7 @@ func (w *demoWorld) farewell(outage bool) {
 	if outage {
 		next = "redrivectl reconcile digests --apply"
 	}
-	w.say("\nTry it by hand:\n\n  cd %s\n  redrivectl demo provider &\n  export REDRIVECTL_ACTOR=%s\n  redrivectl list digests --jobs\n  %s",
+	w.say("\nTry it by hand:\n\n  cd %s\n  redrivectl demo provider &\n  redrivectl demo worker &\n  export REDRIVECTL_ACTOR=%s\n  redrivectl list digests --jobs\n  %s",
 		shellQuote(w.dir), demoRequester, next)
 }
 

@@ -77,7 +77,7 @@ func (w *demoWorld) enqueueAndWork(ctx context.Context, phase demoPhase) error {
 func (w *demoWorld) work(ctx context.Context, look func() (bool, string, error)) error {
 	ps := []*demoProcess{w.provider}
 	for range demoCrews {
-		p, err := w.start("demo", "worker", "--dir", w.dir)
+		p, err := w.start("demo", "worker", "--dir", w.dir, "--until-eof")
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (w *demoWorld) killCrew(ctx context.Context, crew []demoJob, ripe func(cont
 		return err
 	}
 	p, err := w.start(append([]string{
-		"demo", "worker", "--dir", w.dir, "--workers", strconv.Itoa(len(crew)), "--batch", "1", "--lease", demoKillLease.String(),
+		"demo", "worker", "--dir", w.dir, "--until-eof", "--workers", strconv.Itoa(len(crew)), "--batch", "1", "--lease", demoKillLease.String(),
 	}, args...)...)
 	if err != nil {
 		return err

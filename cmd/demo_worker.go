@@ -29,19 +29,25 @@ type demoWorkerOptions struct {
 	batch   int
 	lease   time.Duration
 	stall   bool
+	eof     bool // end with standard input, as the demo's own workers do
 }
 
-// newDemoWorkerCmd is hidden: the demo starts it, and it ends with the demo.
 func newDemoWorkerCmd(a *app) *cobra.Command {
 	o := &demoWorkerOptions{app: a}
 	c := &cobra.Command{
-		Use: "worker", Short: "Send a demo's jobs until standard input ends", Hidden: true, Args: exactArgs(),
+		Use: "worker", Short: "Send what waits in a demo's queue",
+		Long: `Send what waits in a demo's queue, as its workers do, until it is interrupted: the
+jobs that a run put back to work are sent by this. Start the provider first.`,
+		Args:    exactArgs(),
 		Example: "  redrivectl demo worker --dir /tmp/world",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.workers < 1 || o.batch < 1 || o.lease <= demoClaimLife {
 				return usagef("--workers and --batch must be above zero, and --lease above %s", demoClaimLife)
 			}
-			return untilEOF(c.Context(), a.stdin, o.run)
+			if o.eof {
+				return untilEOF(c.Context(), a.stdin, o.run)
+			}
+			return o.run(c.Context())
 		},
 	}
 	f := c.Flags()
@@ -50,6 +56,9 @@ func newDemoWorkerCmd(a *app) *cobra.Command {
 	f.IntVar(&o.batch, "batch", 10, "copies in one receive")
 	f.DurationVar(&o.lease, "lease", 30*time.Second, "how long a received copy is hidden")
 	f.BoolVar(&o.stall, "stall", false, "stand still between claim and send")
+	f.BoolVar(&o.eof, "until-eof", false, "end when standard input ends")
+	must(f.MarkHidden("stall"))
+	must(f.MarkHidden("until-eof"))
 	return exits(c, exitInterrupted)
 }
 

@@ -46,7 +46,16 @@ type queueStatus struct {
 	PendingSends *int           `json:"pending_sends"`
 	Orphans      *int           `json:"orphans"`
 	WaitingPlans int            `json:"waiting_plans"`
+	Plans        []openPlanView `json:"plans"`
 	OpenRuns     []openRunView  `json:"open_runs"`
+}
+
+type openPlanView struct {
+	Plan      string    `json:"plan"`
+	State     string    `json:"state"`
+	Items     int       `json:"item_count"`
+	Requester string    `json:"requester"`
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 type openRunView struct {
@@ -101,7 +110,7 @@ func (a *app) queueStatus(ctx context.Context, name string, st *store.Store) (qu
 	v := queueStatus{
 		Queue: name, Broker: q.brokerName, Visible: d.Depth.Visible, InFlight: d.Depth.InFlight, Delayed: d.Depth.Delayed,
 		Counted: "approximate", OldestAt: moment(d.OldestAt), Classes: map[string]int{}, Actions: map[string]int{},
-		Needs: map[string]int{}, OpenRuns: []openRunView{},
+		Needs: map[string]int{}, Plans: []openPlanView{}, OpenRuns: []openRunView{},
 	}
 	if d.Depth.Exact {
 		v.Counted = "exact"
@@ -185,6 +194,7 @@ func statusStore(ctx context.Context, st *store.Store, name string, v *queueStat
 	for _, p := range plans {
 		if p.State == redrive.PlanWaiting || p.State == redrive.PlanApproved {
 			v.WaitingPlans++
+			v.Plans = append(v.Plans, openPlanView{string(p.ID), string(p.State), len(p.Plan.Items), p.Plan.Requester, p.Plan.ExpiresAt.UTC()})
 		}
 	}
 	runs, err := st.ListRuns(ctx, name)
@@ -219,6 +229,9 @@ func statusResult(views []queueStatus) result {
 		}
 		for _, row := range rows {
 			r.Rows = append(r.Rows, []string{v.Queue, row[0], row[1]})
+		}
+		for _, p := range v.Plans {
+			r.Rows = append(r.Rows, []string{v.Queue, "plan", fmt.Sprintf("%s %s, %d items, by %s", short(p.Plan), p.State, p.Items, p.Requester)})
 		}
 		for _, run := range v.OpenRuns {
 			r.Rows = append(r.Rows, []string{v.Queue, "open run", fmt.Sprintf("%s %s, of %s", short(run.Run), run.State, run.Holder)})

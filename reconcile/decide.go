@@ -259,7 +259,7 @@ func needsFix(d classify.Disposition) string {
 	if d == classify.Alert {
 		return `the cause corrected: --fixed "what was corrected"`
 	}
-	return `an edit, or a stated correction: --fixed "what was corrected"`
+	return `a correction: --fixed "what was corrected"`
 }
 
 // worseLift keeps the graver of two lifts, so that a record names the largest

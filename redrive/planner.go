@@ -121,7 +121,7 @@ func (p *Planner) Draft(ctx context.Context, req Request) (Draft, error) {
 		return Draft{}, &EmptyError{Classes: s.classes, LeftOut: s.leftOut, Held: s.held}
 	}
 	if need := req.Rate.Needs(len(s.items)); need > req.Expires {
-		return Draft{}, fmt.Errorf("%d items at %s/s take %s, longer than the plan's %s: %w", len(s.items), req.Rate, need, req.Expires, ErrRefused)
+		return Draft{}, fmt.Errorf("%d items at %.4g/s take %s, longer than the plan's %s: %w", len(s.items), req.Rate, need, req.Expires, ErrRefused)
 	}
 	plan, err := p.plan(ctx, req, s, now)
 	if err != nil {
