@@ -101,13 +101,9 @@ func (a *app) firstOfDump(ctx context.Context, arg string) (located, error) {
 	if err != nil {
 		return located{}, err
 	}
-	policy, err := classify.Default()
-	if err != nil {
-		return located{}, err
-	}
 	var found []located
 	_, err = src.look(ctx, 0, func(x reconcile.Assessed) error {
-		found = append(found, located{assessed: x, policy: policy, copies: 1})
+		found = append(found, located{assessed: x, policy: src.policy, copies: 1})
 		return nil
 	})
 	switch {

@@ -34,8 +34,8 @@ about it. Every message stays where it is.
 What the last look found is kept in the store for 24 hours, without payloads, so
 that plan create --from-capture can select from it.
 
-The argument is a configured queue, or a dump as a broker's own tool prints it:
-"-", or an existing path that contains "/" or ends in .json or .jsonl. A dump
+The argument is a configured queue, or a dump of SQS messages as the AWS command
+line prints it: "-", or an existing path that contains "/" or ends in .json or .jsonl. A dump
 needs no config.`,
 		Example: "  redrivectl list digests\n  redrivectl list digests --class timeout --jobs\n" +
 			"  redrivectl list digests --by region,reason_type -o json\n" +
@@ -267,7 +267,7 @@ func (c classView) cells(grouped, people bool) []string {
 	switch {
 	case c.OldestAt == nil:
 	case people:
-		age = term.Duration(time.Duration(*c.OldestAge * float64(time.Second)))
+		age = term.Age(time.Duration(*c.OldestAge * float64(time.Second)))
 	default:
 		age = c.OldestAt.UTC().Format(time.RFC3339)
 	}

@@ -215,7 +215,7 @@ func statusResult(views []queueStatus) result {
 		r.Elements = append(r.Elements, v)
 		age := "-"
 		if v.OldestAge != nil {
-			age = term.Duration(time.Duration(*v.OldestAge * float64(time.Second)))
+			age = term.Age(time.Duration(*v.OldestAge * float64(time.Second)))
 		}
 		rows := [][2]string{
 			{"quarantined", fmt.Sprintf("%d visible, %d in flight, %d delayed (%s)", v.Visible, v.InFlight, v.Delayed, v.Counted)},

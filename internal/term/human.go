@@ -58,22 +58,6 @@ func Count(n int64) string {
 	return sign + strings.Join(append([]string{digits}, groups...), ",")
 }
 
-// Approximate writes a count, with "~" in front where it is not exact.
-func Approximate(n int64, exact bool) string {
-	if exact {
-		return Count(n)
-	}
-	return "~" + Count(n)
-}
-
-// Plural writes a count with its noun, which takes an s unless there is one.
-func Plural(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return Count(n) + " " + noun + "s"
-}
-
 // Bytes writes a size in binary units: "512 B", "1.5 KiB".
 func Bytes(n int64) string {
 	const unit = 1024

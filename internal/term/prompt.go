@@ -40,13 +40,6 @@ func Confirm(in io.Reader, out io.Writer, question string) (bool, error) {
 	return false, nil
 }
 
-// ConfirmTyped asks that want (a count, a name) be typed, which nobody does by
-// habit. Anything else means no.
-func ConfirmTyped(in io.Reader, out io.Writer, question, want string) (bool, error) {
-	answer, err := Ask(in, out, fmt.Sprintf("%s Type %s to go on:", question, want))
-	return err == nil && answer == want, err
-}
-
 func readLine(in io.Reader) (string, error) {
 	var line []byte
 	for one := make([]byte, 1); len(line) < maxAnswer; {
