@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"exits":       scriptExits,
 		"json":        scriptJSON,
 		"let":         scriptLet,
+		"pick":        scriptPick,
 		"expand":      scriptExpand,
 		"harmless":    scriptHarmless,
 		"tamper":      scriptTamper,
@@ -81,6 +83,19 @@ func scriptLet(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	it, _ := scriptDocument(ts, nil)
 	ts.Setenv(args[0], fmt.Sprint(scriptEval(ts, args[1], it)))
+}
+
+// pick NAME REGEXP keeps what the expression's group found in the last command's
+// standard output as $NAME, as a person copies it from the screen.
+func scriptPick(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: pick NAME REGEXP")
+	}
+	m := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(m) != 2 {
+		ts.Fatalf("%s is not in\n%s", args[1], ts.ReadFile("stdout"))
+	}
+	ts.Setenv(args[0], m[1])
 }
 
 func scriptDocument(ts *testscript.TestScript, args []string) (it any, rest []string) {
