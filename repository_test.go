@@ -165,7 +165,7 @@ func sources(t *testing.T) []string {
 		switch {
 		case d.IsDir() && (hidden || slashed == "dist"):
 			return fs.SkipDir
-		case !d.IsDir() && slashed != "redrivectl" && !strings.HasSuffix(path, ".test"):
+		case !d.IsDir() && slashed != ".git" && slashed != "redrivectl" && !strings.HasSuffix(path, ".test"):
 			paths = append(paths, slashed)
 		}
 		return nil
