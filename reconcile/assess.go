@@ -255,7 +255,7 @@ func mismatch(j job.Job, row *ledger.Row) bool {
 
 func (r *Reconciler) block(a Assessed) Block {
 	switch row := a.present(); {
-	case !a.Job.Redrivable:
+	case !a.Job.Redrivable, a.Job.Original != nil: // the wrapper itself is never sent
 		return BlockWrapped
 	case row == nil || r.Ledger.Capabilities().Writable:
 		return NotBlocked

@@ -56,7 +56,7 @@ const (
 	// BlockReadOnly: the ledger is read-only and the row cannot be claimed as
 	// it is.
 	BlockReadOnly Block = "ledger_read_only"
-	// BlockWrapped: the original is not whole in the message.
+	// BlockWrapped: the original is not whole in the message, or is wrapped.
 	BlockWrapped Block = "not_redrivable"
 )
 

@@ -134,7 +134,7 @@ func (s *sorter) holdsSettle(it *Item) (why, needs string) {
 func (s *sorter) holdsRedrive(it *Item, a reconcile.Assessed, pub Published) (why, needs string) {
 	l := s.req.Lifts
 	switch {
-	case !a.Job.Redrivable:
+	case !a.Job.Redrivable, a.Job.Original != nil:
 		return "not_redrivable", firstOf(a.Job.Needs, job.NeedsUnwrap)
 	case it.Destination == "":
 		return "no_destination", "the destination: --to QUEUE"

@@ -1,6 +1,9 @@
 package job
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+)
 
 // lambdaDestination reads the record that Lambda sends to an on-failure
 // destination. That of a stream's event source holds positions, not records.
@@ -17,17 +20,16 @@ func lambdaDestination(v view, j *Job) bool {
 		j.Failure = Failure{Type: rc.text("condition"), Field: v.path + ".requestContext.condition"}
 	}
 	j.Failure.At = parseTime(v.obj.text("timestamp"))
-	request, whole := v.obj["requestPayload"]
-	switch {
-	case pointer:
+	if pointer {
 		j.Format = "lambda-stream-pointer"
 		j.Redrivable, j.WhyNot = false, "the message holds positions in a stream, not the records"
-	case !whole || string(request) == "null":
-		j.Redrivable, j.WhyNot = false, "the record does not hold the request"
-	default:
-		j.Needs = NeedsUnwrap
-		inside(v, content(request), v.path+".requestPayload", j)
+		return true
 	}
+	request, err := exactBytes(v.obj["requestPayload"], false)
+	if errors.Is(err, errNotWhole) {
+		err = errors.New("the record does not hold the request")
+	}
+	wrapped(v, Original{Body: request}, err, v.path+".requestPayload", j)
 	return true
 }
 

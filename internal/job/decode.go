@@ -12,7 +12,7 @@ import (
 const Bare = "bare"
 
 // NeedsUnwrap is what a job needs whose original is inside a wrapper that must
-// not be sent itself.
+// not be sent itself. Its Job.Original says what would be sent.
 const NeedsUnwrap = "unwrap"
 
 // recogniser reads one envelope. It reports whether the message is of its kind,
@@ -83,7 +83,7 @@ func inside(v view, body []byte, path string, j *Job) {
 	keepOuter(&n, j)
 	n.References = append(n.References, j.References...)
 	n.Message, n.Queue, n.Format = j.Message, j.Queue, j.Format
-	n.Redrivable, n.WhyNot, n.Needs = j.Redrivable, j.WhyNot, j.Needs
+	n.Redrivable, n.WhyNot, n.Original = j.Redrivable, j.WhyNot, j.Original
 	*j = n
 }
 

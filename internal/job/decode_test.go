@@ -91,7 +91,7 @@ var decoded = map[string]struct {
 	"causes in causes": {
 		broker.Message{Body: []byte(`{"error":{"name":"JobFailed","message":"gave up","cause":{"name":"MailError","cause":{"code":"ECONNRESET","message":"reset"}}},"original":{"a":1}}`)},
 		job.Job{
-			Format: "error-envelope", Payload: []byte(`{"a":1}`), Needs: job.NeedsUnwrap, QuarantinedBy: job.ByApplication, Redrivable: true,
+			Format: "error-envelope", Payload: []byte(`{"a":1}`), Original: &job.Original{Body: []byte(`{"a":1}`)}, QuarantinedBy: job.ByApplication, Redrivable: true,
 			Failure: job.Failure{Type: "ECONNRESET", Code: "ECONNRESET", Message: "reset", Field: "Body.error.cause.cause.code"},
 		},
 	},

@@ -172,15 +172,8 @@ func firstText(raw json.RawMessage) string {
 	return asText(raw)
 }
 
-// originals are the keys under which home-made error envelopes keep what was to
-// be done, the surest first.
-var originals = []string{
-	"original", "originalMessage", "original_message", "originalBody", "original_body", "originalEvent", "original_event",
-	"originalPayload", "original_payload", "originalRequest", "requestPayload", "failedMessage", "failed_message", "payload", "message", "event", "job", "body", "record", "data", "input", "request",
-}
-
-// errorEnvelope reads a home-made envelope: an error beside the original. The
-// original is inside, so a redrive has to unwrap it first.
+// errorEnvelope reads a home-made envelope: an error beside the original, which
+// is what a redrive sends.
 func errorEnvelope(v view, j *Job) bool {
 	key := originalKey(v.obj)
 	f := envelopeFailure(v, key)
@@ -189,24 +182,9 @@ func errorEnvelope(v view, j *Job) bool {
 	}
 	j.Failure, j.Format = f, "error-envelope"
 	setAttempt(j, orElse(v.obj.text("attempt"), v.obj.text("attempts")))
-	body, path := originalBody(v.obj[key], v.path+"."+key)
-	if len(body) == 0 || v.obj.text("truncated") == "true" {
-		j.Redrivable, j.WhyNot = false, "the envelope does not hold the whole original"
-		return true
-	}
-	j.Needs = NeedsUnwrap
-	inside(v, body, path, j)
+	o, path, err := originalOf(v.obj, key, v.path)
+	wrapped(v, o, err, path, j)
 	return true
-}
-
-// originalKey is the key of the original, empty if there is none.
-func originalKey(o object) string {
-	for _, k := range originals {
-		if raw, ok := o[k]; ok && (holds(raw) || strings.HasPrefix(k, "orig")) {
-			return k
-		}
-	}
-	return ""
 }
 
 // envelopeFailure is the error beside the original. Beside one that is called
@@ -223,28 +201,4 @@ func envelopeFailure(v view, key string) Failure {
 		return Failure{}
 	}
 	return textFailure(pair{text: reason, path: v.path + ".reason"})
-}
-
-// holds reports whether a value can be an original: an object, a list, or a
-// string that holds JSON.
-func holds(raw json.RawMessage) bool {
-	if len(raw) == 0 {
-		return false
-	}
-	return raw[0] == '{' || raw[0] == '[' || raw[0] == '"' && looksLikeJSON([]byte(asText(raw)))
-}
-
-// originalBody is the original itself, or the body inside where the original is
-// a whole message.
-func originalBody(raw json.RawMessage, path string) ([]byte, string) {
-	if string(raw) == "null" {
-		return nil, path
-	}
-	o := asObject(raw)
-	for _, k := range []string{"body", "Body"} {
-		if o.has(k) && (o.has("messageId") || o.has("MessageId") || o.has("attributes") || o.has("headers") || o.has("Attributes") || len(o) == 1) {
-			return content(o[k]), path + "." + k
-		}
-	}
-	return content(raw), path
 }

@@ -18,8 +18,16 @@ const hashVersion = "redrivectl message v1"
 
 func hash(j *Job) {
 	j.PayloadSHA256 = digest(j.Payload)
-	j.BodySHA256 = digest(j.Message.Body)
+	j.BodySHA256 = digest(j.sent())
 	j.MessageSHA256 = digest(canonical(j.Message))
+}
+
+// sent is the body that a redrive sends.
+func (j *Job) sent() []byte {
+	if j.Original != nil {
+		return j.Original.Body
+	}
+	return j.Message.Body
 }
 
 func digest(b []byte) string {

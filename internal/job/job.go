@@ -77,16 +77,18 @@ type Job struct {
 	// AttemptOnCopy is the number the copy carries; it is for display alone.
 	AttemptOnCopy *int
 	// Redrivable is false where the original is not whole in the message (or
-	// its reference is not); WhyNot says so in words, and Needs what would help
-	// ("unwrap").
+	// its reference is not); WhyNot says so in words.
 	Redrivable bool
 	WhyNot     string
 	Needs      string
+	// Original is what a redrive sends where the message wraps it; nil where the
+	// message is sent as it is.
+	Original   *Original
 	References []Reference
 
 	// Three hashes, lower-case hex SHA-256: the payload after unwrapping, the
-	// body as it would be sent, the whole message with attributes, types and
-	// ordering key.
+	// body as it would be sent (the original's where it is wrapped), the whole
+	// dead message with attributes, types and ordering key.
 	PayloadSHA256 string
 	BodySHA256    string
 	MessageSHA256 string
@@ -96,8 +98,12 @@ type Job struct {
 }
 
 // WithoutContent is the job without the bytes of its message, whose lengths and
-// hashes stay: what a plan or a capture needs of a long queue.
+// hashes stay: what a plan or a capture needs of a long queue. Of an original it
+// keeps only that there is one.
 func (j Job) WithoutContent() Job {
 	j.Payload, j.Message.Body, j.Message.Raw = nil, nil, nil
+	if j.Original != nil {
+		j.Original = &Original{}
+	}
 	return j
 }
