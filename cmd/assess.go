@@ -18,6 +18,7 @@ import (
 type knowledge interface {
 	reconcile.Verdicts
 	reconcile.Memory
+	reconcile.Holds
 	Lives(ctx context.Context, run redrive.RunID) (bool, error)
 }
 
@@ -48,6 +49,15 @@ func (r reading) Seen(ctx context.Context, name string, keys []ledger.Key) (map[
 	return r.store.Seen(ctx, name, keys)
 }
 
+// HoldsOf are the manual holds, if there is a store. One that cannot be read is
+// an error: a hold that is not seen must not be taken for none.
+func (r reading) HoldsOf(ctx context.Context, ids []reconcile.HoldID) (map[reconcile.HoldID]reconcile.ManualHold, error) {
+	if r.store == nil {
+		return map[reconcile.HoldID]reconcile.ManualHold{}, nil
+	}
+	return r.store.HoldsOf(ctx, ids)
+}
+
 // Lives asks the store, if there is one; without it no run can live.
 func (r reading) Lives(ctx context.Context, run redrive.RunID) (bool, error) {
 	if r.store == nil {
@@ -69,7 +79,7 @@ func (a *app) assessor(q *queue, k knowledge) *reconcile.Reconciler {
 		s.Declared = reconcile.ByConfig
 	}
 	return &reconcile.Reconciler{
-		Ledger: q.ledger, Provider: q.provider, Verdicts: k, Memory: k,
+		Ledger: q.ledger, Provider: q.provider, Verdicts: k, Memory: k, Holds: k,
 		RunLives: func(ctx context.Context, run string) (bool, error) { return k.Lives(ctx, redrive.RunID(run)) },
 		Policy:   q.policy, Settings: s, Now: a.now, Sleep: sleep,
 	}
@@ -106,7 +116,7 @@ func sameOrigin(a, b config.Queue) bool {
 func (a *app) assessorAlone(policy *classify.Policy, name string) *reconcile.Reconciler {
 	k := reading{}
 	return &reconcile.Reconciler{
-		Verdicts: k, Memory: k, Policy: policy, Now: a.now, Sleep: sleep,
+		Verdicts: k, Memory: k, Holds: k, Policy: policy, Now: a.now, Sleep: sleep,
 		RunLives: func(context.Context, string) (bool, error) { return false, nil },
 		Settings: reconcile.Settings{Queue: name, TransportRetries: true},
 	}

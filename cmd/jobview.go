@@ -51,6 +51,7 @@ type jobView struct {
 	Action         string     `json:"action"`
 	Why            string     `json:"why"`
 	Needs          *string    `json:"needs"`
+	Hold           *holdView  `json:"hold"`
 }
 
 type reasonView struct {
@@ -86,6 +87,10 @@ func (a *app) jobView(x reconcile.Assessed) jobView {
 	}
 	if x.Decision.Action == reconcile.Discard && v.Needs == nil {
 		v.Needs = text(redrive.NeedsDiscard)
+	}
+	if x.Hold != nil {
+		h := a.holdView(*x.Hold)
+		v.Hold = &h
 	}
 	if x.Verdict != nil {
 		v.Verdict = text(string(x.Verdict.Verdict))

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/internal/term"
@@ -120,21 +119,12 @@ func (o *showOptions) recordReveal(ctx context.Context, found located) error {
 	if err != nil {
 		return err
 	}
-	who, err := o.app.who()
+	rec, err := o.app.jobRecord(st, found.assessed.Job)
 	if err != nil {
 		return err
 	}
-	customer, err := o.app.customers(st)
-	if err != nil {
-		return err
-	}
-	j := found.assessed.Job
-	_, err = st.Append(ctx, audit.Record{
-		Actor: who.Actor, Host: who.Host, ToolVersion: who.ToolVersion, Queue: j.Queue,
-		Action: "reveal", Phase: audit.Outcome, Result: audit.ResultDone, Reason: o.reason,
-		JobKey: j.JobKey, MessageID: j.Message.MessageID, CopyID: j.Message.Copy.String(),
-		Customer: customer(j.CustomerID), PayloadSHA256: j.PayloadSHA256, Region: j.Region, Period: j.Period,
-	})
+	rec.Action, rec.Reason = "reveal", o.reason
+	_, err = st.Append(ctx, rec)
 	return err
 }
 

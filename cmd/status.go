@@ -48,6 +48,7 @@ type queueStatus struct {
 	WaitingPlans int            `json:"waiting_plans"`
 	Plans        []openPlanView `json:"plans"`
 	OpenRuns     []openRunView  `json:"open_runs"`
+	Holds        holdsStatus    `json:"holds"`
 }
 
 type openPlanView struct {
@@ -56,6 +57,27 @@ type openPlanView struct {
 	Items     int       `json:"item_count"`
 	Requester string    `json:"requester"`
 	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// holdsStatus is what persons review by hand, in all and for each owner.
+type holdsStatus struct {
+	ownedHolds
+	Owners []ownedHolds `json:"owners"`
+}
+
+type ownedHolds struct {
+	Owner     string     `json:"owner,omitempty"`
+	Count     int        `json:"count"`
+	OldestAt  *time.Time `json:"oldest_at"`
+	OldestAge *float64   `json:"oldest_age_seconds"`
+}
+
+// add counts one more; holds come oldest first.
+func (o *ownedHolds) add(a *app, h reconcile.ManualHold) {
+	if o.Count++; o.Count == 1 {
+		age := a.age(h.At)
+		o.OldestAt, o.OldestAge = moment(h.At), &age
+	}
 }
 
 type openRunView struct {
@@ -111,12 +133,13 @@ func (a *app) queueStatus(ctx context.Context, name string, st *store.Store) (qu
 		Queue: name, Broker: q.brokerName, Visible: d.Depth.Visible, InFlight: d.Depth.InFlight, Delayed: d.Depth.Delayed,
 		Counted: "approximate", OldestAt: moment(d.OldestAt), Classes: map[string]int{}, Actions: map[string]int{},
 		Needs: map[string]int{}, Plans: []openPlanView{}, OpenRuns: []openRunView{},
+		Holds: holdsStatus{Owners: []ownedHolds{}},
 	}
 	if d.Depth.Exact {
 		v.Counted = "exact"
 	}
 	if v.OldestAt != nil {
-		age := a.now().Sub(*v.OldestAt).Seconds()
+		age := a.age(*v.OldestAt)
 		v.OldestAge = &age
 	}
 	if d.Retention > 0 {
@@ -130,7 +153,29 @@ func (a *app) queueStatus(ctx context.Context, name string, st *store.Store) (qu
 	if err := a.statusLedger(ctx, q, keys, &v); err != nil {
 		return v, err
 	}
+	if st == nil {
+		return v, nil
+	}
+	if v.Holds, err = a.statusHolds(ctx, st, d.Queue); err != nil {
+		return v, err
+	}
 	return v, statusStore(ctx, st, name, &v)
+}
+
+// statusHolds counts the manual holds of a queue, also of jobs that have left it.
+func (a *app) statusHolds(ctx context.Context, st *store.Store, entity string) (holdsStatus, error) {
+	s := holdsStatus{Owners: []ownedHolds{}}
+	hs, err := st.ListHolds(ctx, entity)
+	for _, h := range hs {
+		s.add(a, h)
+		owner := term.Mask(h.Owner)
+		i := slices.IndexFunc(s.Owners, func(o ownedHolds) bool { return o.Owner == owner })
+		if i < 0 {
+			i, s.Owners = len(s.Owners), append(s.Owners, ownedHolds{Owner: owner})
+		}
+		s.Owners[i].add(a, h)
+	}
+	return s, err
 }
 
 // statusJobs looks at the queue, and returns the job keys that have a copy.
@@ -184,9 +229,6 @@ func (a *app) statusLedger(ctx context.Context, q *queue, keys map[string]bool, 
 }
 
 func statusStore(ctx context.Context, st *store.Store, name string, v *queueStatus) error {
-	if st == nil {
-		return nil
-	}
 	plans, err := st.ListPlans(ctx, name)
 	if err != nil {
 		return err
@@ -225,10 +267,14 @@ func statusResult(views []queueStatus) result {
 			{"held until", counts(v.Needs)},
 			{"pending sends", number(v.PendingSends)},
 			{"orphans", number(v.Orphans)},
+			{"on hold", strconv.Itoa(v.Holds.Count)},
 			{"waiting plans", strconv.Itoa(v.WaitingPlans)},
 		}
 		for _, row := range rows {
 			r.Rows = append(r.Rows, []string{v.Queue, row[0], row[1]})
+		}
+		for _, o := range v.Holds.Owners {
+			r.Rows = append(r.Rows, []string{v.Queue, "held for", fmt.Sprintf("%s: %d, oldest since %s", o.Owner, o.Count, ageText(*o.OldestAge))})
 		}
 		for _, p := range v.Plans {
 			r.Rows = append(r.Rows, []string{v.Queue, "plan", fmt.Sprintf("%s %s, %d items, by %s", short(p.Plan), p.State, p.Items, p.Requester)})

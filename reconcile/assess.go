@@ -17,6 +17,7 @@ type view struct {
 	rows     map[ledger.Key]ledger.Lookup
 	seen     map[ledger.Key]SeenRow
 	verdicts map[string]Found
+	holds    map[HoldID]ManualHold
 	lives    map[string]bool
 	replaced map[string]bool // job keys of replacements that were sent
 }
@@ -27,6 +28,9 @@ type view struct {
 func (r *Reconciler) Assess(ctx context.Context, jobs []job.Job) ([]Assessed, error) {
 	v, err := r.view(ctx, jobKeys(jobs))
 	if err != nil {
+		return nil, err
+	}
+	if v.holds, err = r.readHolds(ctx, jobs); err != nil {
 		return nil, err
 	}
 	as := make([]Assessed, len(jobs))
@@ -151,6 +155,9 @@ func (r *Reconciler) assess(v *view, j job.Job) Assessed {
 	}
 	if f, ok := v.verdicts[j.JobKey]; ok && j.JobKey != "" && stillAbout(f, a.Row, j) {
 		a.Verdict = &f
+	}
+	if h, ok := v.holds[HoldIDOf(j)]; ok {
+		a.Hold = &h
 	}
 	r.markStale(&a)
 	a.Input = r.input(v, a)

@@ -72,7 +72,8 @@ type Assessed struct {
 	Effect classify.Effect
 	// Row is nil where the queue has no ledger.
 	Row     *ledger.Lookup
-	Verdict *Found // nil: none on record for the row's attempt
+	Verdict *Found      // nil: none on record for the row's attempt
+	Hold    *ManualHold // nil: nobody reviews the job
 	// Input is what the decision rests on. With decides again under a plan's
 	// lifts.
 	Input    Input
@@ -82,7 +83,9 @@ type Assessed struct {
 // Decision is the action for one job and the reason for it.
 type Decision struct {
 	Action Action
-	Row    int    // the row of the decision table that matched, from 1
+	// Row is the row of the decision table that matched, from 1; 0: a manual hold,
+	// which stands before the table.
+	Row    int
 	Why    string // short, stable, snake_case: what outputs count by
 	Needs  string // for hold: what would lift it, in words a person can act on
 	// Lift names the plan option whose risk this action accepted: "provisional",

@@ -47,6 +47,7 @@ type Reconciler struct {
 	Log      audit.Log
 	Verdicts Verdicts
 	Memory   Memory
+	Holds    Holds
 	RunLives RunLives
 	Policy   Classifier
 	Settings Settings
@@ -67,8 +68,12 @@ type Reconciler struct {
 
 // With decides again under a plan's lifts. A claimed class replaces the
 // disposition only where the class is unknown. effects is the declaration that
-// the plan adds; it never takes back the configuration's.
+// the plan adds; it never takes back the configuration's. A manual hold is above
+// all of them.
 func (a Assessed) With(l Lifts, effects Declared) Decision {
+	if a.Hold != nil {
+		return a.Hold.decision()
+	}
 	in := a.Input
 	in.Lifts = l
 	if a.Class.Class != classify.Unknown {

@@ -88,6 +88,7 @@ func (l *memoryLog) open(context.Context, string) ([]audit.Record, error) {
 type memoryStore struct {
 	verdicts map[string]reconcile.Found
 	seen     map[ledger.Key]reconcile.SeenRow
+	holds    map[reconcile.HoldID]reconcile.ManualHold
 }
 
 func (m *memoryStore) SaveVerdicts(_ context.Context, fs ...reconcile.Found) error {
@@ -112,6 +113,10 @@ func (m *memoryStore) Remember(_ context.Context, _ string, rows []ledger.Row) e
 		m.seen[r.Key] = reconcile.SeenRow{State: r.State, Attempt: r.Attempt, UpdatedAt: r.UpdatedAt}
 	}
 	return nil
+}
+
+func (m *memoryStore) HoldsOf(context.Context, []reconcile.HoldID) (map[reconcile.HoldID]reconcile.ManualHold, error) {
+	return m.holds, nil
 }
 
 func (m *memoryStore) Seen(_ context.Context, _ string, _ []ledger.Key) (map[ledger.Key]reconcile.SeenRow, error) {
@@ -174,7 +179,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.r = &reconcile.Reconciler{
-		Ledger: w.ledger, Provider: client, Log: w.log, Verdicts: w.store, Memory: w.store, Policy: byType{},
+		Ledger: w.ledger, Provider: client, Log: w.log, Verdicts: w.store, Memory: w.store, Holds: w.store, Policy: byType{},
 		RunLives: func(context.Context, string) (bool, error) { return false, nil },
 		Settings: reconcile.Settings{
 			Queue: "digests", Consumer: consumer, LedgerName: "app", ClaimLife: life, MaxPause: pause,

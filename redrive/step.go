@@ -65,16 +65,16 @@ func (s *session) carry(ctx context.Context, ws []*work) error {
 func (s *session) recheck(ctx context.Context, ws []*work) ([]*work, error) {
 	crash.At("run.1.received")
 	stop := map[*work]ItemEnd{}
-	var fresh []*work
+	var unsent []*work
 	for _, w := range ws {
 		switch {
 		case !w.sameMessage():
 			stop[w] = ItemEnd{endSkipped, "changed_message"}
-		case !w.queued:
-			fresh = append(fresh, w)
+		case !w.published: // else the job is with its destination, and only the copy is left
+			unsent = append(unsent, w)
 		}
 	}
-	if err := s.compare(ctx, fresh, stop); err != nil {
+	if err := s.compare(ctx, unsent, stop); err != nil {
 		return nil, err
 	}
 	return s.drop(ctx, ws, stop)
@@ -87,13 +87,14 @@ func (w *work) sameMessage() bool {
 }
 
 // compare assesses the jobs anew and stops those that are not as planned. A row
-// that this run has queued was compared before it was.
-func (s *session) compare(ctx context.Context, fresh []*work, stop map[*work]ItemEnd) error {
-	if len(fresh) == 0 {
+// that this run has queued was compared before it was; of its job only a manual
+// hold is asked for, which a person may have set since.
+func (s *session) compare(ctx context.Context, unsent []*work, stop map[*work]ItemEnd) error {
+	if len(unsent) == 0 {
 		return nil
 	}
-	jobs := make([]job.Job, len(fresh))
-	for i, w := range fresh {
+	jobs := make([]job.Job, len(unsent))
+	for i, w := range unsent {
 		jobs[i] = w.job
 		jobs[i].Message.Receives = w.item.Receives
 	}
@@ -104,8 +105,15 @@ func (s *session) compare(ctx context.Context, fresh []*work, stop map[*work]Ite
 	if len(as) != len(jobs) {
 		return fmt.Errorf("re-check %d jobs: %d answers", len(jobs), len(as))
 	}
-	for i, w := range fresh {
-		if why := s.changed(w, as[i]); why != "" {
+	for i, w := range unsent {
+		why := ""
+		switch {
+		case as[i].Hold != nil:
+			why = reconcile.WhyManualHold
+		case !w.queued:
+			why = s.changed(w, as[i])
+		}
+		if why != "" {
 			stop[w] = ItemEnd{endSkipped, why}
 		}
 	}

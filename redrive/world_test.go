@@ -194,7 +194,7 @@ func (w *world) led() ledger.Ledger {
 
 func (w *world) judge() redrive.Judge {
 	r := &reconcile.Reconciler{
-		Ledger: w.led(), Verdicts: w.store, Memory: w.store, Policy: policyOf{w}, Now: w.clock, Sleep: w.sleep,
+		Ledger: w.led(), Verdicts: w.store, Memory: w.store, Holds: w.store, Policy: policyOf{w}, Now: w.clock, Sleep: w.sleep,
 		RunLives: func(ctx context.Context, run string) (bool, error) { return w.store.Lives(ctx, redrive.RunID(run)) },
 		Settings: reconcile.Settings{Queue: "dlq", Consumer: "mailer", LedgerName: "app", ClaimLife: time.Minute},
 	}

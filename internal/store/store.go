@@ -1,6 +1,6 @@
 // Package store is the operator's store in one SQLite file: the audit log, plans
-// and approvals, runs and leases, captures, verdicts and archives. It implements
-// what packages audit, redrive and reconcile ask for.
+// and approvals, runs and leases, captures, verdicts, manual holds and archives.
+// It implements what packages audit, redrive and reconcile ask for.
 //
 // Everything that changes the file goes through one goroutine, which commits
 // what several callers want in one transaction. A method that changes something
@@ -70,6 +70,7 @@ var (
 	_ redrive.Captures   = (*Store)(nil)
 	_ reconcile.Verdicts = (*Store)(nil)
 	_ reconcile.Memory   = (*Store)(nil)
+	_ reconcile.Holds    = (*Store)(nil)
 )
 
 // Open opens the store at path for reading and writing. A store that does not
