@@ -18,6 +18,7 @@ import (
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/broker/local"
+	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/internal/ledger/sqlledger"
@@ -232,7 +233,7 @@ func (w *crashWorld) mailer() *worker.Worker {
 	return &worker.Worker{
 		Queue: w.queues.Queue("digests"), Ledger: w.ledger, Renderings: w.ledger,
 		Sender: &worker.HTTP{BaseURL: w.url, Client: worker.NewClient()},
-		Decode: demoDecode(demoConsumer), Render: demoRender, Retry: worker.Retry{Base: time.Second, Budget: 3},
+		Decode: demoDecode(demoConsumer), Render: demoRender, Retry: classify.RetryPolicy{Base: time.Second, Budget: 3},
 		ClaimLife: 2 * time.Second, Lease: time.Minute, Batch: 10, Actor: "worker", Now: w.now,
 		Rand: rand.New(rand.NewPCG(1, 2)), Report: func(err error) { w.t.Log(err) },
 	}

@@ -89,7 +89,7 @@ func (o *demoWorkerOptions) run(ctx context.Context) error {
 		actor := fmt.Sprintf("worker %d", i+1)
 		ws[i] = &worker.Worker{
 			Queue: file.Queue(q.Sources[0]), Ledger: l, Sender: sender, Renderings: l,
-			Decode: demoDecode(q.Consumer), Render: demoRender, Retry: worker.Retry(policy.Retry()),
+			Decode: demoDecode(q.Consumer), Render: demoRender, Retry: policy.Retry(),
 			ClaimLife: q.Worker.ClaimLife, Lease: o.lease, Batch: o.batch, Idle: demoPoll, Actor: actor,
 			Now: o.app.now, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), //nolint:gosec // Jitter.
 			Report: func(err error) { o.app.note("%s: %v", actor, err) },

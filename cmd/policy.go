@@ -11,7 +11,8 @@ import (
 )
 
 func newPolicyCmd(a *app) *cobra.Command {
-	return group("policy", "Check a policy file and see how it classifies", newPolicyCheckCmd(a), newPolicyExplainCmd(a))
+	return group("policy", "Check and test a policy file, and see how it classifies and retries", newPolicyCheckCmd(a), newPolicyTestCmd(a),
+		newPolicyExplainCmd(a), newPolicyWindowCmd(a))
 }
 
 func newPolicyCheckCmd(a *app) *cobra.Command {

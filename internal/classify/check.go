@@ -78,17 +78,3 @@ func (s source) checkLimit(path string, v *int, most int) error {
 	}
 	return nil
 }
-
-func (s source) checkRetry(r *fileRetry) error {
-	switch {
-	case r == nil:
-		return nil
-	case r.Base <= 0:
-		return s.fault("$.retry.base", "base must be longer than 0s")
-	case r.Cap < r.Base:
-		return s.fault("$.retry.cap", "cap must not be shorter than base")
-	case r.Budget < 1 || r.Budget > 1000:
-		return s.fault("$.retry.budget", "budget must be 1 to 1000 attempts, not %d", r.Budget)
-	}
-	return nil
-}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -110,15 +111,12 @@ type source struct {
 // Load reads, checks and compiles a policy file. Name is how errors call it.
 // Every error has the form "name:line:column: what"; several faults are joined.
 func Load(name string, text []byte) (*Policy, error) {
-	if err := CheckNesting(text); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	var f file
+	if err := ReadYAML(name, text, &f); err != nil {
+		return nil, err
 	}
 	tree, err := parser.ParseBytes(text, 0)
 	if err != nil {
-		return nil, located(name, err)
-	}
-	var f file
-	if err := yaml.UnmarshalWithOptions(text, &f, yaml.Strict()); err != nil {
 		return nil, located(name, err)
 	}
 	src := source{name: name, tree: tree}
@@ -129,6 +127,19 @@ func Load(name string, text []byte) (*Policy, error) {
 	sum := sha256.Sum256(text)
 	p.name, p.sha256 = name, hex.EncodeToString(sum[:])
 	return p, p.compile(src, f.Rules)
+}
+
+// ReadYAML decodes a file as strictly as Load does: a field that into does not
+// have, and one that stands twice, is an error of the form
+// "name:line:column: what".
+func ReadYAML(name string, text []byte, into any) error {
+	if err := CheckNesting(text); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if err := yaml.UnmarshalWithOptions(text, into, yaml.Strict()); err != nil {
+		return located(name, err)
+	}
+	return nil
 }
 
 // located gives a YAML error its position.
@@ -150,12 +161,17 @@ func (s source) fault(path, format string, args ...any) error {
 	return fmt.Errorf("%s:%d:%d: %w", s.name, line, column, fmt.Errorf(format, args...))
 }
 
-// position is where the value at a path begins; the file's beginning where the
-// file has no such path.
+// position is where the value at a path begins; where the file has no such path,
+// where what it would stand in begins.
 func (s source) position(path string) (line, column int) {
 	node := s.node(path)
-	if node == nil {
-		return 1, 1
+	for node == nil {
+		cut := strings.LastIndexAny(path, ".[")
+		if cut <= 0 {
+			return 1, 1
+		}
+		path = path[:cut]
+		node = s.node(path)
 	}
 	p := node.GetToken().Position
 	if m, ok := node.(*ast.MappingNode); ok && len(m.Values) > 0 {

@@ -18,16 +18,6 @@ const (
 	ErrorPrefix = "error:"
 )
 
-// RetryPolicy is the retry policy of the queue's workers: the delay before attempt
-// n+1 is min(Cap, Base·2^(n−1)), drawn evenly from 0 up to it with FullJitter.
-type RetryPolicy struct {
-	Base       time.Duration
-	Cap        time.Duration
-	Budget     int // attempts in all
-	FullJitter bool
-	Deadline   time.Duration // from the first attempt; 0: none
-}
-
 // Limits are the bounds that a policy sets on redrives.
 type Limits struct {
 	SelfMax    int // redrives per queue in 24 hours that need no approver

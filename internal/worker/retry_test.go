@@ -7,11 +7,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/redrivectl/redrivectl/internal/classify"
 )
 
 func TestDelayWithoutJitter(t *testing.T) {
 	t.Parallel()
-	r := Retry{Base: time.Second, Cap: 10 * time.Second}
+	r := classify.RetryPolicy{Base: time.Second, Cap: 10 * time.Second}
 	var got []time.Duration
 	for n := 1; n <= 6; n++ {
 		got = append(got, Delay(r, n, nil)/time.Second)
@@ -24,7 +26,7 @@ func TestDelayWithoutJitter(t *testing.T) {
 func TestDelayStaysInBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		r := Retry{
+		r := classify.RetryPolicy{
 			Base: time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "base")),
 			Cap:  time.Duration(rapid.Int64Range(0, int64(24*time.Hour)).Draw(t, "cap")),
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 )
 
@@ -48,7 +49,7 @@ type Worker struct {
 	// Insert writes rows at the claim; optional where the application writes
 	// them when it enqueues.
 	Insert func(ctx context.Context, rows ...ledger.NewRow) error
-	Retry  Retry
+	Retry  classify.RetryPolicy
 	// ClaimLife bounds one send; Lease is the queue's, longer than that.
 	ClaimLife, Lease time.Duration
 	Batch            int           // copies in one receive; optional, 1

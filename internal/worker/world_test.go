@@ -11,6 +11,7 @@ import (
 
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/broker/local"
+	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/internal/ledger/sqlledger"
 )
@@ -116,7 +117,7 @@ func newWorld(t *testing.T) *world {
 		Render: func(_ broker.Message, r ledger.Row) ([]byte, error) {
 			return fmt.Appendf(nil, "made at %d", r.Attempt), nil
 		},
-		Retry:     Retry{Base: time.Second, Cap: time.Minute, Budget: 3},
+		Retry:     classify.RetryPolicy{Base: time.Second, Cap: time.Minute, Budget: 3},
 		ClaimLife: 30 * time.Second, Lease: lease, Actor: "worker-1", Now: w.Now, Rand: rand.New(rand.NewPCG(1, 2)),
 		Report: func(err error) { t.Error(err) },
 	}
