@@ -42,6 +42,7 @@ type jobView struct {
 	DeploymentID   *string    `json:"deployment_id"`
 	OrderKey       *string    `json:"order_key"`
 	Format         string     `json:"format"`
+	DecodeError    *string    `json:"decode_error"`
 	PayloadSHA256  string     `json:"payload_sha256"`
 	PayloadBytes   int        `json:"payload_bytes"`
 	SentAt         *time.Time `json:"sent_at"`
@@ -78,7 +79,7 @@ func (a *app) jobView(x reconcile.Assessed) jobView {
 		Kind: text(j.Kind), Subject: text(j.Subject), Period: text(j.Period), Region: text(j.Region),
 		SchemaVersion: text(j.SchemaVersion), Version: text(j.Version), Channel: text(j.Channel),
 		AttemptOnCopy: j.AttemptOnCopy, DeploymentID: text(j.DeploymentID), OrderKey: text(j.Message.OrderKey),
-		Format: j.Format, PayloadSHA256: j.PayloadSHA256, PayloadBytes: j.PayloadBytes,
+		Format: j.Format, DecodeError: text(term.Mask(j.DecodeError)), PayloadSHA256: j.PayloadSHA256, PayloadBytes: j.PayloadBytes,
 		SentAt: moment(j.Message.SentAt), FailedAt: moment(j.Failure.At),
 		Action: string(x.Decision.Action), Why: x.Decision.Why, Needs: text(term.Mask(x.Decision.Needs)),
 	}

@@ -202,6 +202,9 @@ func (v showView) result() result {
 		{"action", j.Action + ": " + j.Why},
 		{"needs", or(j.Needs)},
 	}
+	if j.DecodeError != nil {
+		rows = append(rows, []string{"not read", *j.DecodeError})
+	}
 	for _, at := range v.Attempts {
 		rows = append(rows, []string{"attempt " + strconv.Itoa(at.Attempt), fmt.Sprintf("claimed %s, error %s, effect %s, resolved by %s, request ID %s",
 			timeText(at.ClaimedAt), or(at.ErrorClass), or(at.Effect), or(at.Resolved), or(at.RequestID))})

@@ -34,11 +34,12 @@ type queue struct {
 	ledgerCfg  config.Ledger
 	provider   provider.Provider // nil: none
 	policy     *classify.Policy
+	mapping    *job.Mapping // nil: messages are only recognised
 }
 
 // decode reads a message as this queue's job.
 func (q *queue) decode(m broker.Message) job.Job {
-	j := job.Decode(m, q.name)
+	j := q.mapping.Decode(m, q.name)
 	if j.Region == "" {
 		j.Region = q.cfg.Region
 	}
@@ -98,7 +99,7 @@ func (a *app) queue(ctx context.Context, arg string) (*queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &queue{name: name, cfg: qc, brokerName: string(qc.Broker)}
+	q := &queue{name: name, cfg: qc, brokerName: string(qc.Broker), mapping: a.cfg.Mapping(name)}
 	if q.broker, err = a.openBroker(ctx, name, qc); err != nil {
 		return nil, err
 	}

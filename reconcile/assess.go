@@ -262,6 +262,8 @@ func mismatch(j job.Job, row *ledger.Row) bool {
 
 func (r *Reconciler) block(a Assessed) Block {
 	switch row := a.present(); {
+	case a.Job.MappingFailed:
+		return BlockUnmapped
 	case !a.Job.Redrivable, a.Job.Original != nil: // the wrapper itself is never sent
 		return BlockWrapped
 	case row == nil || r.Ledger.Capabilities().Writable:

@@ -1,6 +1,9 @@
 package reconcile
 
-import "github.com/redrivectl/redrivectl/internal/classify"
+import (
+	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/job"
+)
 
 // Rule is one row of the decision table, in words.
 type Rule struct {
@@ -250,6 +253,8 @@ func redrive(in Input, why, lift string) Decision {
 		return Decision{Action: Hold, Why: string(in.Block), Needs: "a writable ledger, or a row that is claimable as it is"}
 	case BlockWrapped:
 		return Decision{Action: Hold, Why: string(in.Block), Needs: "unwrap"}
+	case BlockUnmapped:
+		return Decision{Action: Hold, Why: string(in.Block), Needs: job.NeedsMapping}
 	default:
 		return Decision{Action: Redrive, Why: why, Lift: lift}
 	}

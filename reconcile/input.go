@@ -58,6 +58,9 @@ const (
 	BlockReadOnly Block = "ledger_read_only"
 	// BlockWrapped: the original is not whole in the message, or is wrapped.
 	BlockWrapped Block = "not_redrivable"
+	// BlockUnmapped: the queue's configured mapping failed on the message, so its
+	// identity is not what it may seem.
+	BlockUnmapped Block = "mapping_failed"
 )
 
 // Declared says that a repeated effect is declared harmless, and where.

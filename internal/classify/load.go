@@ -191,23 +191,3 @@ func (s source) node(path string) ast.Node {
 	}
 	return node
 }
-
-// block reports whether the text at a path is a block scalar ("|" or ">"), whose
-// lines begin below its position.
-func (s source) block(path string) bool {
-	_, ok := s.node(path).(*ast.LiteralNode)
-	return ok
-}
-
-// quote is 1 where the text at a path is quoted, which CEL does not count.
-func (s source) quote(path string) int {
-	n := s.node(path)
-	if n == nil {
-		return 0
-	}
-	switch n.GetToken().Type {
-	case token.DoubleQuoteType, token.SingleQuoteType:
-		return 1
-	}
-	return 0
-}

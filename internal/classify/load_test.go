@@ -31,7 +31,7 @@ func TestLoadRefuses(t *testing.T) {
 		"undefined class":    {header + "  - {name: a, class: tmeout, when: malformed}\n", `p.yaml:5:22: rule "a": class "tmeout" is not defined`},
 		"type error":         {header + "  - {name: a, class: timeout, when: receives > 'x'}\n", `p.yaml:5:46: rule "a": found no matching overload`},
 		"type error, quoted": {header + "  - {name: a, class: timeout, when: \"receives > 'x'\"}\n", `p.yaml:5:47: rule "a": found no matching overload`},
-		"no bool":            {header + "  - {name: a, class: timeout, when: receives}\n", `p.yaml:5:37: rule "a": the condition is a int, not a bool`},
+		"no bool":            {header + "  - {name: a, class: timeout, when: receives}\n", `p.yaml:5:37: rule "a": gives int, not bool`},
 		"unknown variable":   {header + "  - name: a\n    class: timeout\n    when: reason.typ == ''\n", `p.yaml:7:11: rule "a": undeclared reference`},
 		"after always":       {header + "  - {name: a, class: timeout, when: 'true'}\n  - {name: b, class: timeout, when: malformed}\n", `p.yaml:6:37: rule "b" is unreachable: rule "a" before it always matches`},
 		"constant always":    {header + "  - {name: a, class: timeout, when: 1 < 2}\n  - {name: b, class: timeout, when: malformed}\n", `rule "b" is unreachable`},

@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 
+	"github.com/redrivectl/redrivectl/internal/expr"
 	"github.com/redrivectl/redrivectl/internal/job"
 )
 
@@ -106,43 +107,33 @@ type compiler struct {
 
 func (c *compiler) rule(i int, fr fileRule) (rule, error) {
 	path := fmt.Sprintf("$.rules[%d].when", i)
-	tree, issues := c.env.Compile(fr.When)
-	if issues != nil && issues.Err() != nil {
-		return rule{}, c.celFault(path, fr, issues)
-	}
-	if tree.OutputType() != cel.BoolType {
-		return rule{}, c.src.fault(path, "rule %q: the condition is a %s, not a bool", fr.Name, tree.OutputType())
-	}
-	run, err := c.env.Program(tree, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit))
+	condition, err := expr.Compile(c.env, fr.When, costLimit, cel.BoolType)
 	if err != nil {
-		return rule{}, c.src.fault(path, "rule %q: %w", fr.Name, err)
+		return rule{}, c.celFault(path, fr, err)
 	}
 	line, _ := c.src.position(fmt.Sprintf("$.rules[%d]", i))
-	return rule{name: fr.Name, class: fr.Class, when: fr.When, line: line, run: run}, c.reachable(path, fr, tree, run)
+	r := rule{name: fr.Name, class: fr.Class, when: fr.When, line: line, run: condition.Run}
+	return r, c.reachable(path, fr, condition)
 }
 
-// celFault places the first error of an expression: CEL counts lines and
-// columns inside the expression, the file counts from its own beginning.
-func (c *compiler) celFault(path string, fr fileRule, issues *cel.Issues) error {
-	line, column := c.src.position(path)
-	first := issues.Errors()[0]
-	block := c.src.block(path)
-	switch at := first.Location; {
-	case block:
-		line, column = line+at.Line(), column+at.Column()
-	case at.Line() == 1:
-		column += at.Column() + c.src.quote(path)
+// celFault places what is wrong with an expression.
+func (c *compiler) celFault(path string, fr fileRule, err error) error {
+	var fault *expr.Fault
+	node := c.src.node(path)
+	if !errors.As(err, &fault) || node == nil {
+		return c.src.fault(path, "rule %q: the condition %w", fr.Name, err)
 	}
-	return fmt.Errorf("%s:%d:%d: rule %q: %s", c.src.name, line, column, fr.Name, first.Message)
+	line, column := fault.Place(node)
+	return fmt.Errorf("%s:%d:%d: rule %q: %s", c.src.name, line, column, fr.Name, fault.Message)
 }
 
 // reachable refuses a rule after one that always matches, one that repeats an
 // earlier condition, and one whose condition is a constant false.
-func (c *compiler) reachable(path string, fr fileRule, tree *cel.Ast, run cel.Program) error {
+func (c *compiler) reachable(path string, fr fileRule, condition expr.Compiled) error {
 	if c.always != "" {
 		return c.src.fault(path, "rule %q is unreachable: rule %q before it always matches", fr.Name, c.always)
 	}
-	form, err := cel.AstToString(tree)
+	form, err := cel.AstToString(condition.Tree)
 	if err != nil {
 		return c.src.fault(path, "rule %q: %w", fr.Name, err)
 	}
@@ -150,7 +141,7 @@ func (c *compiler) reachable(path string, fr fileRule, tree *cel.Ast, run cel.Pr
 		return c.src.fault(path, "rule %q is unreachable: rule %q has the same condition", fr.Name, first)
 	}
 	c.seen[form] = fr.Name
-	switch constant(tree, run) {
+	switch constant(condition.Tree, condition.Run) {
 	case types.True:
 		c.always = fr.Name
 	case types.False:

@@ -59,6 +59,21 @@ var badFiles = []struct {
 		`4:15: "mail" is not in providers, which has nothing`,
 		`5:13: "strict" is not in policies, which has nothing`,
 	}},
+	{"mapping of no field", "queues:\n  a:\n    envelope: {jobkey: body.id, failure: {kind: body.e}}\n", []string{
+		`3:16: "jobkey" is not a key of queues.a.envelope, which has job_key, subject, version, kind, channel, customer_id, customer_status, period, region, schema_version, deployment_id, trace_context, attempt, quarantined_by, payload, failure`,
+		`3:43: "kind" is not a key of queues.a.envelope.failure, which has type, code, message, at`,
+	}},
+	{"mappings that are no CEL", "queues:\n  a:\n    envelope:\n      job_key: body.id +\n      version: \"boddy.version\"\n      subject: |\n        body.a\n          + boddy.b\n      failure: {at: receives > 2, code: ''}\n", []string{
+		`4:25: queues.a.envelope.job_key: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}`,
+		`5:17: queues.a.envelope.version: undeclared reference to 'boddy' (in container '')`,
+		`8:13: queues.a.envelope.subject: undeclared reference to 'boddy' (in container '')`,
+		`9:21: queues.a.envelope.failure.at: gives bool, not timestamp or string or int`,
+		`9:41: queues.a.envelope.failure.code: must not be empty`,
+	}},
+	{"mapped payloads without bytes of their own", "queues:\n  a: {envelope: {payload: 'has(body.a) ? body.a : body.b'}}\n  b: {dead_letter: d, envelope: {payload: '{\"a\": body.a}'}}\n", []string{
+		`2:28: queues.a.envelope.payload: gives a value whose exact bytes cannot be had: use a path of body, text, bytes, or a string or bytes made of them`,
+		`3:44: queues.b.envelope.payload: gives map(string, dyn), not string or bytes`,
+	}},
 	{"effects half declared", "queues:\n  a:\n    effects: {kind: idempotent, owner: \"  \"}\n", []string{
 		`3:5: queues.a.effects needs reason`,
 		`3:40: queues.a.effects.owner: must not be empty`,

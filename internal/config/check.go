@@ -60,6 +60,7 @@ func (k *checker) queues() {
 	for _, name := range slices.Sorted(maps.Keys(k.Queues)) {
 		q, path := k.Queues[name], "queues."+name
 		k.references(path, q)
+		k.envelope(name, q)
 		k.queue(path, q)
 		dlq := string(q.Broker) + "\x00" + q.Path + "\x00" + q.DeadLetter
 		if other, ok := taken[dlq]; ok {

@@ -7,6 +7,7 @@ package config
 import (
 	"time"
 
+	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/internal/provider"
 )
@@ -27,8 +28,9 @@ type Config struct {
 	Audit     Audit               `yaml:"audit"`
 	Notify    []Notification      `yaml:"notify"`
 
-	dir   string // what relative paths resolve against
-	spots map[string]spot
+	dir      string // what relative paths resolve against
+	spots    map[string]spot
+	mappings map[string]*job.Mapping // by queue, compiled
 }
 
 // Broker names the kind of a queue's broker.
@@ -55,6 +57,9 @@ type Queue struct {
 	MaxAge   time.Duration `yaml:"max_age"`  // 0: no limit
 	Worker   Worker        `yaml:"worker"`
 	Effects  *Effects      `yaml:"effects"` // nil: nothing is declared
+	// Envelope maps messages of a form that is not recognised; nil: nothing is
+	// mapped. See Config.Mapping.
+	Envelope *Envelope `yaml:"envelope"`
 }
 
 // Worker is what the queue's worker promises (docs/worker-contract.md).

@@ -118,7 +118,7 @@ func (d *decoder) pairs(n ast.Node, p place) ([]pair, bool) {
 // remember keeps where p and its value stand. What is wrong with a scalar or a
 // list is reported at the value; what a mapping lacks, at its key.
 func (d *decoder) remember(p place, value ast.Node) place {
-	s := spot{key: p.at, value: p.at}
+	s := spot{key: p.at, value: p.at, node: value}
 	switch value.(type) {
 	case *ast.NullNode:
 	case *ast.MappingNode:

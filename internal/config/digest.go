@@ -126,12 +126,12 @@ func (c *Config) portable(path string) string {
 
 // ShippedSettings reports whether the settings that decide for the queue make
 // no claim of the user's own, so that they count as approved: worker, reconcile
-// and approval at their defaults, no declared effects, no provider contract,
-// and a ledger of the shipped schema that is said to hold a row for every job.
+// and approval at their defaults, no declared effects, no mapping of messages, no
+// provider contract, and a ledger of the shipped schema that is said to hold a row for every job.
 // Names, paths and maximum ages are no claims.
 func (c *Config) ShippedSettings(queue string) bool {
 	q, ok := c.Queues[queue]
-	if !ok || q.Effects != nil || q.Provider != "" {
+	if !ok || q.Effects != nil || q.Envelope != nil || q.Provider != "" {
 		return false
 	}
 	var want Config

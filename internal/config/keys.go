@@ -18,7 +18,7 @@ type key struct {
 // where a default stands.
 func keys() []key {
 	var all []key
-	for _, section := range [][]key{queueKeys(), ledgerKeys(), providerKeys(), otherKeys()} {
+	for _, section := range [][]key{queueKeys(), envelopeKeys(), ledgerKeys(), providerKeys(), otherKeys()} {
 		all = append(all, section...)
 	}
 	return all

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/goccy/go-yaml/ast"
 )
 
 // Position is a place in a file. Line and column count from 1; both are 0 where
@@ -53,7 +55,10 @@ func (ps Problems) sorted() Problems {
 }
 
 // spot is where a key and its value stand.
-type spot struct{ key, value Position }
+type spot struct {
+	key, value Position
+	node       ast.Node
+}
 
 // At is the place of a value by its path ("queues.shipments.ledger"). A value
 // that the file does not give is placed at the nearest key around it.

@@ -69,6 +69,7 @@ var onlyLoad = []string{
 	"syntax", "key twice", "two documents", "anchor, alias, merge, tag", "names that do not exist",
 	"effects beside a provider", "one queue twice", "home", "ledger without a place", "provider's URL",
 	"proves without a look-up", "credential's header", "look-up that proves more than it can", "shared store",
+	"mapped payloads without bytes of their own",
 }
 
 func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
@@ -134,7 +135,31 @@ func TestInitTextUncommented(t *testing.T) {
 	t.Parallel()
 	got := mustLoad(t, uncommented(initLocal))
 	want := mustLoad(t, `
-queues: {jobs: {dead_letter: jobs-dlq, source: jobs, consumer: mailer, region: eu-west-1, ledger: app, provider: mail}}
+queues:
+  jobs:
+    dead_letter: jobs-dlq
+    source: jobs
+    consumer: mailer
+    region: eu-west-1
+    ledger: app
+    provider: mail
+    envelope:
+      job_key: sha256(body.order.id + ":" + attributes.consumer)
+      subject: body.order.id
+      version: body.order.revision
+      kind: body.type
+      channel: attributes.channel
+      customer_id: body.customer.id
+      customer_status: body.customer.state
+      period: body.week
+      region: attributes.region
+      schema_version: body.v
+      deployment_id: attributes.build
+      trace_context: attributes.trace
+      attempt: body.tries
+      quarantined_by: '"application"'
+      payload: body.order
+      failure: {type: body.error.kind, code: body.error.status, message: body.error.text, at: body.error.time}
 ledgers: {app: {path: ledger.db, table: deliveries, history_table: deliveries_history, columns: {job_key: delivery_key, state: status}}}
 providers:
   mail:

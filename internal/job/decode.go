@@ -31,7 +31,9 @@ func recognisers() []recogniser {
 // Decode turns a message into a job. It is pure and never fails: what cannot be
 // read is a job with DecodeError, known by its message ID. The message itself
 // is kept as it is.
-func Decode(m broker.Message, queue string) Job {
+func Decode(m broker.Message, queue string) Job { return decode(m, queue, nil) }
+
+func decode(m broker.Message, queue string, mapping *Mapping) Job {
 	j := Job{Message: m, Queue: queue, Payload: m.Body, Format: Bare, Redrivable: true}
 	v := newView(m.Attributes, m.Body, "Body", 0)
 	decodeView(v, &j)
@@ -51,6 +53,7 @@ func Decode(m broker.Message, queue string) Job {
 	if j.TraceContext == "" {
 		j.TraceContext = attribute(m.System, broker.SystemTraceHeader)
 	}
+	mapping.apply(&j)
 	j.PayloadBytes = len(j.Payload)
 	hash(&j)
 	return j

@@ -67,6 +67,9 @@ type Job struct {
 	PayloadBytes int
 	// DecodeError says why the message could not be decoded; it is still a job.
 	DecodeError string
+	// MappingFailed says that the queue's configured mapping could not read the
+	// message. Whatever else is known of it, it is then held.
+	MappingFailed bool
 	// Declared effects of malformed input: Declared is true when the envelope's
 	// own declared form is broken.
 	Malformed bool

@@ -1,0 +1,128 @@
+// Package expr compiles the CEL expressions that people write into policies and
+// configurations: of a kind, of bounded cost, and with each fault at its place.
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+)
+
+// Compiled is an expression that was checked and may be evaluated by several
+// goroutines at once.
+type Compiled struct {
+	Tree *cel.Ast
+	Run  cel.Program
+}
+
+// Fault is what is wrong with an expression. Line counts from 1 and Column from 0
+// within the expression.
+type Fault struct {
+	Line, Column int
+	Message      string
+}
+
+// Error is the message alone: the place means nothing without the file's.
+func (f *Fault) Error() string { return f.Message }
+
+// Compile checks an expression that must give one of the kinds. Its evaluation
+// fails once it has cost more than the limit. A mistake in the text is a *Fault.
+func Compile(env *cel.Env, text string, limit uint64, kinds ...*cel.Type) (Compiled, error) {
+	tree, issues := env.Compile(text)
+	if issues != nil && issues.Err() != nil {
+		first := issues.Errors()[0]
+		return Compiled{}, &Fault{first.Location.Line(), first.Location.Column(), first.Message}
+	}
+	if !gives(tree, kinds) {
+		return Compiled{}, &Fault{1, 0, fmt.Sprintf("gives %s, not %s", tree.OutputType(), names(kinds))}
+	}
+	run, err := env.Program(tree, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(limit), cel.CostTracking(bySize{}))
+	if err != nil {
+		return Compiled{}, &Fault{1, 0, err.Error()}
+	}
+	return Compiled{Tree: tree, Run: run}, nil
+}
+
+func gives(tree *cel.Ast, kinds []*cel.Type) bool {
+	for _, k := range kinds {
+		if tree.OutputType().Kind() == k.Kind() {
+			return true
+		}
+	}
+	return false
+}
+
+// names lists kinds in words. Any value at all (dyn) is what a person need not be
+// told of: it becomes one of the others when it is evaluated.
+func names(kinds []*cel.Type) string {
+	var words []string
+	for _, k := range kinds {
+		if k.Kind() != types.DynKind && k.Kind() != types.NullTypeKind {
+			words = append(words, strings.ToLower(strings.TrimPrefix(k.String(), "google.protobuf.")))
+		}
+	}
+	return strings.Join(words, " or ")
+}
+
+// Absent reports whether an evaluation failed because something that the
+// expression names is not there: a key, an index, a field of a value that has
+// none.
+func (c Compiled) Absent(err error) bool {
+	var at *types.Err
+	if !errors.As(err, &at) {
+		return false
+	}
+	root := celast.NavigateAST(c.Tree.NativeRep())
+	for _, n := range celast.MatchDescendants(root, func(e celast.NavigableExpr) bool { return e.ID() == at.NodeID() }) {
+		switch n.Kind() {
+		case celast.SelectKind, celast.IdentKind:
+			return true
+		case celast.CallKind:
+			return n.AsCall().FunctionName() == operators.Index
+		}
+	}
+	return false
+}
+
+// Mentions reports whether the expression reads a variable.
+func (c Compiled) Mentions(name string) bool {
+	root := celast.NavigateAST(c.Tree.NativeRep())
+	for _, e := range celast.MatchDescendants(root, celast.KindMatcher(celast.IdentKind)) {
+		if e.AsIdent() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Place is where a fault of the expression at a YAML node stands in the file, both
+// from 1. CEL counts from the beginning of the expression and knows nothing of
+// quotes and blocks.
+func (f *Fault) Place(n ast.Node) (line, column int) {
+	if block, ok := n.(*ast.LiteralNode); ok {
+		at := block.Start.Position
+		return at.Line + f.Line, indent(block) + f.Column + 1
+	}
+	t := n.GetToken()
+	line, column = t.Position.Line, t.Position.Column
+	if f.Line > 1 {
+		return line, column
+	}
+	if t.Type == token.DoubleQuoteType || t.Type == token.SingleQuoteType {
+		column++
+	}
+	return line, column + f.Column
+}
+
+// indent is how far the lines of a block stand from the margin.
+func indent(block *ast.LiteralNode) int {
+	first, _, _ := strings.Cut(strings.TrimLeft(block.Value.GetToken().Origin, "\n"), "\n")
+	return len(first) - len(strings.TrimLeft(first, " "))
+}
