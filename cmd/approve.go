@@ -138,7 +138,7 @@ func soloRows(why *string) [][]string {
 }
 
 // whereToFind is the command that lists what a prefix may name.
-var whereToFind = map[string]string{"plan": "redrivectl audit find --action plan", "run": "redrivectl runs list"}
+var whereToFind = map[string]string{"plan": "redrivectl plan list --all", "run": "redrivectl runs list"}
 
 // notFound words what a prefix did not find; it is a refusal to guess.
 func notFound(what, prefix string, err error) error {

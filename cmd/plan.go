@@ -23,7 +23,8 @@ import (
 )
 
 func newPlanCmd(a *app) *cobra.Command {
-	return group("plan", "Freeze a selection of jobs, to be approved and run", newPlanCreateCmd(a), newPlanShowCmd(a))
+	return group("plan", "Freeze a selection of jobs, to be approved and run", newPlanCreateCmd(a), newPlanShowCmd(a),
+		newPlanListCmd(a), newPlanWaitCmd(a), newPlanDropCmd(a))
 }
 
 type planOptions struct {

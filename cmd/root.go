@@ -47,7 +47,7 @@ func newRootCmd(a *app) *cobra.Command {
 	must(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputForms, cobra.ShellCompDirectiveNoFileComp)))
 	addGroup(c, "See what is there:", newListCmd(a), newShowCmd(a), newStatusCmd(a))
 	addGroup(c, "Review by hand:", newHoldCmd(a), newReleaseCmd(a))
-	addGroup(c, "Recover:", newReconcileCmd(a), newPlanCmd(a), newApproveCmd(a), newRejectCmd(a),
+	addGroup(c, "Recover:", newReconcileCmd(a), newPlanCmd(a), newApprovalsCmd(a), newApproveCmd(a), newRejectCmd(a),
 		newRevokeCmd(a), newRunCmd(a), newResumeCmd(a), newRunsCmd(a))
 	addGroup(c, "Account for it:", newAuditCmd(a), newPolicyCmd(a), newLedgerCmd(a))
 	addGroup(c, "Start:", newDemoCmd(a), newInitCmd(a), newCompletionCmd(a), newVersionCmd(a))

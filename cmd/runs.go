@@ -94,6 +94,11 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 			views = append(views, newRunRecordView(r, a.now()))
 		}
 	}
+	if len(views) == 0 {
+		if err := a.knownQueue(queue); err != nil {
+			return err
+		}
+	}
 	r := result{
 		Object:       map[string]any{"runs": views},
 		BriefHeaders: []string{"run", "queue", "state", "started", "done"},

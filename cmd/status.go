@@ -46,17 +46,9 @@ type queueStatus struct {
 	PendingSends *int           `json:"pending_sends"`
 	Orphans      *int           `json:"orphans"`
 	WaitingPlans int            `json:"waiting_plans"`
-	Plans        []openPlanView `json:"plans"`
+	Plans        []planSummary  `json:"plans"`
 	OpenRuns     []openRunView  `json:"open_runs"`
 	Holds        holdsStatus    `json:"holds"`
-}
-
-type openPlanView struct {
-	Plan      string    `json:"plan"`
-	State     string    `json:"state"`
-	Items     int       `json:"item_count"`
-	Requester string    `json:"requester"`
-	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // holdsStatus is what persons review by hand, in all and for each owner.
@@ -132,7 +124,7 @@ func (a *app) queueStatus(ctx context.Context, name string, st *store.Store) (qu
 	v := queueStatus{
 		Queue: name, Broker: q.brokerName, Visible: d.Depth.Visible, InFlight: d.Depth.InFlight, Delayed: d.Depth.Delayed,
 		Counted: "approximate", OldestAt: moment(d.OldestAt), Classes: map[string]int{}, Actions: map[string]int{},
-		Needs: map[string]int{}, Plans: []openPlanView{}, OpenRuns: []openRunView{},
+		Needs: map[string]int{}, Plans: []planSummary{}, OpenRuns: []openRunView{},
 		Holds: holdsStatus{Owners: []ownedHolds{}},
 	}
 	if d.Depth.Exact {
@@ -159,7 +151,7 @@ func (a *app) queueStatus(ctx context.Context, name string, st *store.Store) (qu
 	if v.Holds, err = a.statusHolds(ctx, st, d.Queue); err != nil {
 		return v, err
 	}
-	return v, statusStore(ctx, st, name, &v)
+	return v, a.statusStore(ctx, st, name, &v)
 }
 
 // statusHolds counts the manual holds of a queue, also of jobs that have left it.
@@ -228,15 +220,15 @@ func (a *app) statusLedger(ctx context.Context, q *queue, keys map[string]bool, 
 	return nil
 }
 
-func statusStore(ctx context.Context, st *store.Store, name string, v *queueStatus) error {
-	plans, err := st.ListPlans(ctx, name)
+func (a *app) statusStore(ctx context.Context, st *store.Store, name string, v *queueStatus) error {
+	plans, err := a.plans(ctx, st, name, redrive.PlanState.Live)
 	if err != nil {
 		return err
 	}
+	v.Plans = plans
 	for _, p := range plans {
-		if p.State == redrive.PlanWaiting || p.State == redrive.PlanApproved {
+		if redrive.PlanState(p.State).Open() {
 			v.WaitingPlans++
-			v.Plans = append(v.Plans, openPlanView{string(p.ID), string(p.State), len(p.Plan.Items), p.Plan.Requester, p.Plan.ExpiresAt.UTC()})
 		}
 	}
 	runs, err := st.ListRuns(ctx, name)
@@ -277,7 +269,7 @@ func statusResult(views []queueStatus) result {
 			r.Rows = append(r.Rows, []string{v.Queue, "held for", fmt.Sprintf("%s: %d, oldest since %s", o.Owner, o.Count, ageText(*o.OldestAge))})
 		}
 		for _, p := range v.Plans {
-			r.Rows = append(r.Rows, []string{v.Queue, "plan", fmt.Sprintf("%s %s, %d items, by %s", short(p.Plan), p.State, p.Items, p.Requester)})
+			r.Rows = append(r.Rows, []string{v.Queue, "plan", fmt.Sprintf("%s %s, %d items, by %s", short(p.Plan), p.State, p.ItemCount, p.Requester)})
 		}
 		for _, run := range v.OpenRuns {
 			r.Rows = append(r.Rows, []string{v.Queue, "open run", fmt.Sprintf("%s %s, of %s", short(run.Run), run.State, run.Holder)})

@@ -40,46 +40,43 @@ type Approver struct {
 	Now func() time.Time
 }
 
-// Standing is what a plan has of the approvals that it needs.
-type Standing struct {
-	Plan     StoredPlan
-	Given    int
-	Needed   int
-	Approved bool
-}
-
 // Approve states that the person acting agrees to exactly these items. Refusals
 // are ErrRefused: a wrong count, the requester himself, the same person twice,
 // a plan that waits for nothing.
 func (a *Approver) Approve(ctx context.Context, prefix string, items int, reason string) (Standing, error) {
-	sp, p, before, err := a.load(ctx, prefix)
+	s, err := a.Standing(ctx, prefix)
 	if err != nil {
 		return Standing{}, err
 	}
-	if err := a.mayApprove(sp, p, before, items); err != nil {
-		return Standing{}, fmt.Errorf("approve plan %s: %w", sp.ID, err)
+	if err := a.mayApprove(s, a.Actor.Name, items); err != nil {
+		return Standing{}, fmt.Errorf("approve plan %s: %w", s.Plan.ID, err)
 	}
-	st := a.statement(sp.ID, p, DecisionApprove, reason)
-	if err := a.save(ctx, sp, st); err != nil {
+	st := a.statement(s.Plan, DecisionApprove, reason)
+	return a.add(ctx, s, st, a.recordOf(s.Plan, st))
+}
+
+// add keeps one more approval, and moves the plan once it has all that it needs.
+func (a *Approver) add(ctx context.Context, s Standing, st Approval, rec audit.Record) (Standing, error) {
+	if err := a.save(ctx, st, rec); err != nil {
 		return Standing{}, err
 	}
-	given := len(counted(sp.ID, p, append(before, st), a.Now(), a.Persons))
-	s := Standing{Plan: sp, Given: given, Needed: p.Tier.Needed(), Approved: given >= p.Tier.Needed()}
+	s = a.standing(s.Plan, append(s.Statements, st))
 	if !s.Approved {
 		return s, nil
 	}
-	err = a.move(ctx, sp, PlanApproved, reason)
+	err := a.move(ctx, s.Plan, PlanApproved, st.Reason)
 	if errors.Is(err, ErrRefused) {
-		return s, nil // another approver's statement moved it in the same moment
+		err = nil // another approver's statement moved it in the same moment
 	}
 	return s, err
 }
 
-func (a *Approver) mayApprove(sp StoredPlan, p Plan, before []Approval, items int) error {
-	me := a.Actor.Name
+// mayApprove says why a person's approval of so many items would not count.
+func (a *Approver) mayApprove(s Standing, person string, items int) error {
+	p := s.Plan.Plan
 	switch {
-	case sp.State != PlanWaiting:
-		return fmt.Errorf("it is %s: %w", sp.State, ErrRefused)
+	case s.Plan.State != PlanWaiting:
+		return fmt.Errorf("it is %s: %w", s.Plan.State, ErrRefused)
 	case !a.Now().Before(p.ExpiresAt):
 		return fmt.Errorf("it expired at %s: %w", p.ExpiresAt.UTC().Format(time.RFC3339), ErrRefused)
 	case items != len(p.Items):
@@ -88,12 +85,12 @@ func (a *Approver) mayApprove(sp StoredPlan, p Plan, before []Approval, items in
 		return fmt.Errorf("it needs no approval: %w", ErrRefused)
 	case a.Solo != "":
 		return nil
-	case me == p.Requester:
-		return fmt.Errorf("%s requested it; another person approves: %w", me, ErrRefused)
+	case person == p.Requester:
+		return fmt.Errorf("%s requested it; another person approves: %w", person, ErrRefused)
 	}
-	for _, b := range counted(sp.ID, p, before, a.Now(), a.Persons) {
-		if b.Approver == me {
-			return fmt.Errorf("%s has approved it already; another person is needed: %w", me, ErrRefused)
+	for _, b := range counted(s.Plan.ID, p, s.Statements, a.Now(), a.Persons) {
+		if b.Approver == person {
+			return fmt.Errorf("%s has approved it already; another person is needed: %w", person, ErrRefused)
 		}
 	}
 	return nil
@@ -101,68 +98,66 @@ func (a *Approver) mayApprove(sp StoredPlan, p Plan, before []Approval, items in
 
 // Reject ends a plan that has not begun. The requester may do it too.
 func (a *Approver) Reject(ctx context.Context, prefix, reason string) (StoredPlan, error) {
-	sp, p, _, err := a.load(ctx, prefix)
+	s, err := a.Standing(ctx, prefix)
 	if err != nil {
 		return StoredPlan{}, err
 	}
-	if sp.State != PlanWaiting && sp.State != PlanApproved {
-		return StoredPlan{}, fmt.Errorf("reject plan %s: it is %s: %w", sp.ID, sp.State, ErrRefused)
+	if !s.Plan.State.Open() {
+		return StoredPlan{}, fmt.Errorf("reject plan %s: it is %s: %w", s.Plan.ID, s.Plan.State, ErrRefused)
 	}
-	if err := a.save(ctx, sp, a.statement(sp.ID, p, DecisionReject, reason)); err != nil {
+	if err := a.state(ctx, s.Plan, DecisionReject, reason); err != nil {
 		return StoredPlan{}, err
 	}
-	return sp, a.move(ctx, sp, PlanRejected, reason)
+	return s.Plan, a.move(ctx, s.Plan, PlanRejected, reason)
 }
 
 // Revoke takes the approval of a plan back, until its run ends. A running one
 // stops before its next batch. Anyone may: stopping is never the risk.
 func (a *Approver) Revoke(ctx context.Context, prefix, reason string) (StoredPlan, error) {
-	sp, p, _, err := a.load(ctx, prefix)
+	s, err := a.Standing(ctx, prefix)
 	if err != nil {
 		return StoredPlan{}, err
 	}
-	if !sp.State.Live() {
-		return StoredPlan{}, fmt.Errorf("revoke plan %s: it is %s: %w", sp.ID, sp.State, ErrRefused)
+	if !s.Plan.State.Live() {
+		return StoredPlan{}, fmt.Errorf("revoke plan %s: it is %s: %w", s.Plan.ID, s.Plan.State, ErrRefused)
 	}
-	if err := a.save(ctx, sp, a.statement(sp.ID, p, DecisionRevoke, reason)); err != nil {
+	if err := a.state(ctx, s.Plan, DecisionRevoke, reason); err != nil {
 		return StoredPlan{}, err
 	}
-	if sp.State == PlanRunning {
-		return sp, nil // the run sees the statement and ends itself
+	if s.Plan.State == PlanRunning {
+		return s.Plan, nil // the run sees the statement and ends itself
 	}
-	return sp, a.move(ctx, sp, PlanRevoked, reason)
+	return s.Plan, a.move(ctx, s.Plan, PlanRevoked, reason)
 }
 
-// Standing tells how far a plan is approved.
-func (a *Approver) Standing(ctx context.Context, prefix string) (Standing, error) {
-	sp, p, as, err := a.load(ctx, prefix)
-	if err != nil {
-		return Standing{}, err
+// Drop withdraws a plan whose run has not begun, and frees its jobs. It is no
+// statement: nothing was decided about what the plan would have done. Of a drop
+// and a run that begin together, one wins and the other is ErrRefused.
+func (a *Approver) Drop(ctx context.Context, prefix, reason string) (StoredPlan, error) {
+	var err error
+	for range 2 { // again where it was approved in the same moment
+		var s Standing
+		if s, err = a.Standing(ctx, prefix); err != nil {
+			return StoredPlan{}, err
+		}
+		if !s.Plan.State.Open() {
+			return StoredPlan{}, fmt.Errorf("drop plan %s: it is %s: %w", s.Plan.ID, s.Plan.State, ErrRefused)
+		}
+		err = a.move(ctx, s.Plan, PlanDropped, reason)
+		if err == nil {
+			return a.Plans.LoadPlan(ctx, string(s.Plan.ID))
+		}
+		if !errors.Is(err, ErrRefused) {
+			break
+		}
 	}
-	given := len(counted(sp.ID, p, as, a.Now(), a.Persons))
-	return Standing{Plan: sp, Given: given, Needed: p.Tier.Needed(), Approved: CheckApprovals(sp.ID, p, as, a.Now(), a.Persons) == nil}, nil
+	return StoredPlan{}, err
 }
 
-func (a *Approver) load(ctx context.Context, prefix string) (StoredPlan, Plan, []Approval, error) {
-	sp, err := a.Plans.LoadPlan(ctx, prefix)
-	if err != nil {
-		return StoredPlan{}, Plan{}, nil, fmt.Errorf("load plan %s: %w", prefix, err)
-	}
-	p, err := sp.Verify()
-	if err != nil {
-		return StoredPlan{}, Plan{}, nil, err
-	}
-	as, err := a.Plans.Approvals(ctx, sp.ID)
-	if err != nil {
-		return StoredPlan{}, Plan{}, nil, fmt.Errorf("approvals of plan %s: %w", sp.ID, err)
-	}
-	return sp, p, as, nil
-}
-
-func (a *Approver) statement(id PlanID, p Plan, decision, reason string) Approval {
-	now := a.Now().UTC()
+func (a *Approver) statement(sp StoredPlan, decision, reason string) Approval {
+	now, p := a.Now().UTC(), sp.Plan
 	st := Approval{
-		Plan: id, Items: len(p.Items), Store: p.Store, Requester: p.Requester,
+		Plan: sp.ID, Items: len(p.Items), Store: p.Store, Requester: p.Requester,
 		Approver: a.Actor.Name, Known: a.Actor.Known, Decision: decision, Reason: reason,
 		NotBefore: now, ExpiresAt: earlier(now.Add(MaxApproval), p.ExpiresAt),
 	}
@@ -172,20 +167,32 @@ func (a *Approver) statement(id PlanID, p Plan, decision, reason string) Approva
 	return st
 }
 
-func (a *Approver) save(ctx context.Context, sp StoredPlan, st Approval) error {
+// state makes a statement and keeps it.
+func (a *Approver) state(ctx context.Context, sp StoredPlan, decision, reason string) error {
+	st := a.statement(sp, decision, reason)
+	return a.save(ctx, st, a.recordOf(sp, st))
+}
+
+func (a *Approver) recordOf(sp StoredPlan, st Approval) audit.Record {
 	rec := a.about(sp, st.Decision, st.Reason)
 	rec.Details["items"] = strconv.Itoa(st.Items)
 	if st.Solo != "" {
 		rec.Details["solo"] = st.Solo
 	}
+	return rec
+}
+
+func (a *Approver) save(ctx context.Context, st Approval, rec audit.Record) error {
 	if err := a.Plans.SaveApproval(ctx, st, rec); err != nil {
-		return fmt.Errorf("%s plan %s: %w", st.Decision, sp.ID, err)
+		return fmt.Errorf("%s plan %s: %w", st.Decision, st.Plan, err)
 	}
 	return nil
 }
 
 func (a *Approver) move(ctx context.Context, sp StoredPlan, to PlanState, reason string) error {
-	if err := a.Plans.SetPlanState(ctx, sp.ID, sp.State, to, a.about(sp, "plan", reason)); err != nil {
+	rec := a.about(sp, "plan", reason)
+	rec.Transition = string(sp.State) + "→" + string(to)
+	if err := a.Plans.SetPlanState(ctx, sp.ID, sp.State, to, rec); err != nil {
 		return fmt.Errorf("move plan %s from %s to %s: %w", sp.ID, sp.State, to, err)
 	}
 	return nil
@@ -196,48 +203,4 @@ func (a *Approver) about(sp StoredPlan, action, reason string) audit.Record {
 	rec.Plan, rec.Queue, rec.Reason = string(sp.ID), sp.Plan.Queue, reason
 	rec.Phase, rec.Result, rec.Details = audit.Outcome, audit.ResultDone, map[string]string{}
 	return rec
-}
-
-// CheckApprovals holds the statements against the plan's tier: enough of them,
-// by distinct persons other than the requester, over exactly this plan, in
-// force now, and none taking it back. Anything else is ErrRefused.
-func CheckApprovals(id PlanID, p Plan, as []Approval, now time.Time, by Persons) error {
-	for _, a := range as {
-		if a.Plan == id && (a.Decision == DecisionReject || a.Decision == DecisionRevoke) {
-			return fmt.Errorf("plan %s: %s by %s: %w", id, a.Decision, a.Approver, ErrRefused)
-		}
-	}
-	if got, need := len(counted(id, p, as, now, by)), p.Tier.Needed(); got < need {
-		return fmt.Errorf("plan %s: %d of %d approvals in force: %w", id, got, need, ErrRefused)
-	}
-	return nil
-}
-
-// counted are the approvals that count. In a team of one the requester's own do,
-// each of them; otherwise one for each other person.
-func counted(id PlanID, p Plan, as []Approval, now time.Time, by Persons) []Approval {
-	var good []Approval
-	seen := map[string]bool{}
-	for _, a := range as {
-		own := a.Approver == p.Requester
-		switch {
-		case a.Decision != DecisionApprove || a.Plan != id || a.Items != len(p.Items):
-		case a.Store != p.Store || a.Requester != p.Requester || a.Approver == "":
-		case now.Before(a.NotBefore) || !now.Before(a.ExpiresAt) || a.ExpiresAt.Sub(a.NotBefore) > MaxApproval:
-		case a.Known == knownDeclared && !by.Declared:
-		case own && (by.Solo == "" || a.Solo == ""):
-		case !own && seen[a.Approver]:
-		default:
-			seen[a.Approver] = true
-			good = append(good, a)
-		}
-	}
-	return good
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

@@ -14,7 +14,7 @@ func (r *Runner) checkBegin(sp StoredPlan, as []Approval) error {
 	}
 	// A waiting plan may have its approvals: the state follows the last of them
 	// in a transaction of its own.
-	if sp.State != PlanApproved && sp.State != PlanWaiting {
+	if !sp.State.Open() {
 		return fmt.Errorf("plan %s is %s: %w", sp.ID, sp.State, ErrRefused)
 	}
 	if why := r.changedSince(p); why != "" {

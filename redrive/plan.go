@@ -17,7 +17,7 @@ type PlanID string
 // PlanState is where a plan stands.
 type PlanState string
 
-// The states of a plan. Rejected, expired, dropped, revoked and finished plans
+// The states of a plan; docs/state-machine.md draws them. Rejected, expired, dropped, revoked and finished plans
 // free their jobs.
 const (
 	PlanWaiting  PlanState = "waiting"
@@ -30,8 +30,16 @@ const (
 	PlanDropped  PlanState = "dropped"
 )
 
+// PlanStates are all states, in the order in which a plan can reach them.
+func PlanStates() []PlanState {
+	return []PlanState{PlanWaiting, PlanApproved, PlanRunning, PlanFinished, PlanRejected, PlanRevoked, PlanExpired, PlanDropped}
+}
+
 // Live reports whether the plan still holds its jobs.
-func (s PlanState) Live() bool { return s == PlanWaiting || s == PlanApproved || s == PlanRunning }
+func (s PlanState) Live() bool { return s.Open() || s == PlanRunning }
+
+// Open reports whether the plan's run may still begin.
+func (s PlanState) Open() bool { return s == PlanWaiting || s == PlanApproved }
 
 // Tier is who must approve.
 type Tier string
@@ -157,7 +165,7 @@ type Approval struct {
 	Store     string    `json:"store"`
 	Requester string    `json:"requester"`
 	Approver  string    `json:"approver"`
-	Known     string    `json:"known"`    // "account", "declared", "signed"
+	Known     string    `json:"known"`    // "account", "declared", "file", "signed"
 	Decision  string    `json:"decision"` // "approve", "reject", "revoke"
 	Reason    string    `json:"reason"`
 	Solo      string    `json:"solo,omitempty"`

@@ -30,6 +30,7 @@ var errFault = errors.New("injected fault")
 type world struct {
 	t      *testing.T
 	ctx    context.Context
+	dir    string
 	store  *store.Store
 	queues *local.File
 	ledger *sqlledger.Ledger
@@ -58,6 +59,7 @@ func newWorld(t *testing.T) *world {
 		sends: map[string]int{},
 	}
 	dir := t.TempDir()
+	w.dir = dir
 	var err error
 	w.store, err = store.Open(w.ctx, filepath.Join(dir, "store.db"), store.Options{Create: true, Now: w.clock, GroupWait: -1})
 	w.must(err)

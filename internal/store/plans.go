@@ -49,8 +49,12 @@ func (t *tx) insertPlan(ctx context.Context, id redrive.PlanID, canonical []byte
 	if exists {
 		return refuse("plan %s exists already: %w", id, redrive.ErrRefused)
 	}
+	state := redrive.PlanWaiting
+	if p.Tier.Needed() == 0 {
+		state = redrive.PlanApproved
+	}
 	_, err := t.ExecContext(ctx, `INSERT INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		string(id), canonical, string(redrive.PlanWaiting), p.Queue, leaseKey(p), string(p.Tier), redrives(p),
+		string(id), canonical, string(state), p.Queue, leaseKey(p), string(p.Tier), redrives(p),
 		nanos(p.CreatedAt), nanos(p.ExpiresAt))
 	if err != nil {
 		return err
@@ -121,7 +125,7 @@ func scanPlan(now time.Time, scan func(...any) error) (redrive.StoredPlan, error
 	if err := json.Unmarshal(p.Bytes, &p.Plan); err != nil {
 		return p, refuse("read plan %s: %w", p.ID, redrive.ErrChanged)
 	}
-	if p.State.Live() && p.State != redrive.PlanRunning && nanos(now) >= expires {
+	if p.State.Open() && nanos(now) >= expires {
 		p.State = redrive.PlanExpired
 	}
 	return p, nil

@@ -124,7 +124,7 @@ func TestSelfRedrives(t *testing.T) {
 	want(0, start.Add(1))
 	f.plan(t, "2", item(5)) // tier one
 	want(2, start)
-	if err := f.SetPlanState(ctx, dropped, redrive.PlanWaiting, redrive.PlanDropped, audit.Record{}); err != nil {
+	if err := f.SetPlanState(ctx, dropped, redrive.PlanApproved, redrive.PlanDropped, audit.Record{}); err != nil {
 		t.Fatal(err)
 	}
 	want(0, start)

@@ -15,7 +15,7 @@ const (
 // Step is how far some work has come.
 type Step struct {
 	What  string // "redriving digests"
-	Done  int64
+	Done  int64  // negative: nothing is counted, and Note says how it stands
 	Total int64  // 0 where it is not known
 	Note  string // what else is worth a word: "2 skipped"
 }
@@ -101,6 +101,9 @@ func (p *Progress) write(s string) {
 // line says a step in words: "redriving digests: 120 of 240 (50%), 48/s, 2s
 // left, 1 skipped".
 func (s Step) line(elapsed time.Duration) string {
+	if s.Done < 0 {
+		return Clean(s.What) + ": " + Clean(s.Note)
+	}
 	text := Clean(s.What) + ": " + Count(s.Done)
 	if s.Total > 0 {
 		text += fmt.Sprintf(" of %s (%d%%)", Count(s.Total), min(100, 100*s.Done/s.Total))

@@ -1,0 +1,50 @@
+package redrive
+
+import (
+	"fmt"
+	"time"
+)
+
+// CheckApprovals holds the statements against the plan's tier: enough of them,
+// by distinct persons other than the requester, over exactly this plan, in
+// force now, and none taking it back. Anything else is ErrRefused.
+func CheckApprovals(id PlanID, p Plan, as []Approval, now time.Time, by Persons) error {
+	for _, a := range as {
+		if a.Plan == id && (a.Decision == DecisionReject || a.Decision == DecisionRevoke) {
+			return fmt.Errorf("plan %s: %s by %s: %w", id, a.Decision, a.Approver, ErrRefused)
+		}
+	}
+	if got, need := len(counted(id, p, as, now, by)), p.Tier.Needed(); got < need {
+		return fmt.Errorf("plan %s: %d of %d approvals in force: %w", id, got, need, ErrRefused)
+	}
+	return nil
+}
+
+// counted are the approvals that count. In a team of one the requester's own do,
+// each of them; otherwise one for each other person.
+func counted(id PlanID, p Plan, as []Approval, now time.Time, by Persons) []Approval {
+	var good []Approval
+	seen := map[string]bool{}
+	for _, a := range as {
+		own := a.Approver == p.Requester
+		switch {
+		case a.Decision != DecisionApprove || a.Plan != id || a.Items != len(p.Items):
+		case a.Store != p.Store || a.Requester != p.Requester || a.Approver == "":
+		case now.Before(a.NotBefore) || !now.Before(a.ExpiresAt) || a.ExpiresAt.Sub(a.NotBefore) > MaxApproval:
+		case a.Known == knownDeclared && !by.Declared:
+		case own && (by.Solo == "" || a.Solo == ""):
+		case !own && seen[a.Approver]:
+		default:
+			seen[a.Approver] = true
+			good = append(good, a)
+		}
+	}
+	return good
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

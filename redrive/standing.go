@@ -1,0 +1,92 @@
+package redrive
+
+import (
+	"context"
+	"fmt"
+)
+
+// Standing is how far a plan is approved.
+type Standing struct {
+	Plan       StoredPlan
+	Statements []Approval // on the plan, oldest first
+	Given      int        // approvals in force
+	Needed     int
+	Approved   bool // it has what its tier asks for, and nobody took it back
+}
+
+// TakenBack is the statement that rejected or revoked the plan.
+func (s Standing) TakenBack() (Approval, bool) {
+	for _, a := range s.Statements {
+		if a.Decision == DecisionReject || a.Decision == DecisionRevoke {
+			return a, true
+		}
+	}
+	return Approval{}, false
+}
+
+// Standing tells how far a plan is approved; prefix is a unique one of its ID.
+func (a *Approver) Standing(ctx context.Context, prefix string) (Standing, error) {
+	sp, err := a.Plans.LoadPlan(ctx, prefix)
+	if err != nil {
+		return Standing{}, fmt.Errorf("load plan %s: %w", prefix, err)
+	}
+	return a.verified(ctx, sp)
+}
+
+// Standings are the plans of the queue (of all when empty) that are in a state
+// which in accepts, newest first. One that was changed behind the store's back
+// is ErrChanged.
+func (a *Approver) Standings(ctx context.Context, queue string, in func(PlanState) bool) ([]Standing, error) {
+	plans, err := a.Plans.ListPlans(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	var all []Standing
+	for _, sp := range plans {
+		if !in(sp.State) {
+			continue
+		}
+		s, err := a.verified(ctx, sp)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Waiting are the plans that the person acting may approve now.
+func (a *Approver) Waiting(ctx context.Context, queue string) ([]Standing, error) {
+	all, err := a.Standings(ctx, queue, func(s PlanState) bool { return s == PlanWaiting })
+	if err != nil {
+		return nil, err
+	}
+	var mine []Standing
+	for _, s := range all {
+		if a.mayApprove(s, a.Actor.Name, len(s.Plan.Plan.Items)) == nil {
+			mine = append(mine, s)
+		}
+	}
+	return mine, nil
+}
+
+func (a *Approver) verified(ctx context.Context, sp StoredPlan) (Standing, error) {
+	p, err := sp.Verify()
+	if err != nil {
+		return Standing{}, err
+	}
+	sp.Plan = p
+	statements, err := a.Plans.Approvals(ctx, sp.ID)
+	if err != nil {
+		return Standing{}, fmt.Errorf("approvals of plan %s: %w", sp.ID, err)
+	}
+	return a.standing(sp, statements), nil
+}
+
+func (a *Approver) standing(sp StoredPlan, statements []Approval) Standing {
+	return Standing{
+		Plan: sp, Statements: statements, Needed: sp.Plan.Tier.Needed(),
+		Given:    len(counted(sp.ID, sp.Plan, statements, a.Now(), a.Persons)),
+		Approved: CheckApprovals(sp.ID, sp.Plan, statements, a.Now(), a.Persons) == nil,
+	}
+}
