@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,7 +153,7 @@ func TestEveryExitCodeIsShown(t *testing.T) {
 	}
 }
 
-// TestGenerated: command pages, completions and schema in the repository are what
+// TestGenerated: command and manual pages, completions and schema in the repository are what
 // this version generates.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
@@ -168,15 +167,15 @@ func TestGenerated(t *testing.T) {
 			t.Errorf("%s is not what is generated now (%v): run go run . gen .", name, err)
 		}
 	}
-	pages, err := filepath.Glob("../docs/commands/*")
-	if err != nil {
-		t.Fatal(err)
+	var committed []string
+	for _, folder := range []string{"docs/commands", "docs/man", "completions"} {
+		paths, err := filepath.Glob("../" + folder + "/*")
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%d files in %s: %v", len(paths), folder, err)
+		}
+		committed = append(committed, paths...)
 	}
-	completions, err := filepath.Glob("../completions/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range slices.Concat(pages, completions) {
+	for _, path := range committed {
 		name := filepath.ToSlash(strings.TrimPrefix(path, "../"))
 		if _, ok := files[name]; !ok {
 			t.Errorf("%s is not generated any more: remove it", name)

@@ -17,7 +17,7 @@ import (
 // the Makefile and a test use it.
 func newGenCmd() *cobra.Command {
 	return exits(&cobra.Command{
-		Use: "gen DIR", Short: "Write command pages, completions and the config's schema", Hidden: true, Args: exactArgs("DIR"),
+		Use: "gen DIR", Short: "Write command and manual pages, completions and the config's schema", Hidden: true, Args: exactArgs("DIR"),
 		Example: "  redrivectl gen .",
 		RunE: func(c *cobra.Command, args []string) error {
 			files, err := generated(c.Root())
@@ -53,7 +53,10 @@ func generated(root *cobra.Command) (map[string][]byte, error) {
 		return nil, err
 	}
 	files["docs/config.schema.json"] = append(bytes.TrimSpace(schema), '\n')
-	return files, commandPages(root, files)
+	if err := commandPages(root, files); err != nil {
+		return nil, err
+	}
+	return files, manPages(root, files)
 }
 
 // codeLine is a line of the exit codes in a command's help.
