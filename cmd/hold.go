@@ -161,8 +161,13 @@ func (o *holdOptions) print(ctx context.Context, st *store.Store, h reconcile.Ma
 
 func (v holdView) rows() [][]string {
 	return [][]string{
-		{"job key", or(v.JobKey)}, {"message ID", v.MessageID}, {"queue", v.Queue},
-		{"held for", v.Owner}, {"reason", v.Reason}, {"held by", v.By}, {"since", v.At.Format(time.RFC3339)},
+		{"job key", or(v.JobKey)},
+		{"message ID", v.MessageID},
+		{"queue", v.Queue},
+		{"held for", v.Owner},
+		{"reason", v.Reason},
+		{"held by", v.By},
+		{"since", v.At.Format(time.RFC3339)},
 	}
 }
 

@@ -45,7 +45,7 @@ func newRootCmd(a *app) *cobra.Command {
 	f.BoolVar(&a.noColor, "no-color", false, "never colour the output")
 	f.BoolVar(&a.yes, "yes", false, "answer yes where the command would ask")
 	must(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputForms, cobra.ShellCompDirectiveNoFileComp)))
-	addGroup(c, "See what is there:", newListCmd(a), newShowCmd(a), newStatusCmd(a))
+	addGroup(c, "See what is there:", newListCmd(a), newShowCmd(a), newTraceCmd(a), newStatusCmd(a))
 	addGroup(c, "Review by hand:", newHoldCmd(a), newReleaseCmd(a))
 	addGroup(c, "Recover:", newReconcileCmd(a), newPlanCmd(a), newApprovalsCmd(a), newApproveCmd(a), newRejectCmd(a),
 		newRevokeCmd(a), newRunCmd(a), newResumeCmd(a), newRunsCmd(a))

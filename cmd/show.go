@@ -172,11 +172,7 @@ func (o *showOptions) addHistory(ctx context.Context, found located, v *showView
 		})
 	}
 	for i := len(full.Events) - 1; i >= 0; i-- {
-		e := full.Events[i]
-		v.History = append(v.History, eventView{
-			At: e.At.UTC(), Actor: e.Actor, From: string(e.From), To: string(e.To), Attempt: e.Attempt,
-			Run: text(e.Run), Reason: text(term.Mask(e.Reason)), ErrorClass: text(e.ErrorClass), RequestID: text(e.RequestID),
-		})
+		v.History = append(v.History, newEventView(full.Events[i]))
 	}
 	return nil
 }
@@ -222,16 +218,28 @@ func (v showView) result() result {
 	return result{Object: v, Headers: []string{"what", "value"}, Rows: rows}
 }
 
-// sentence tells the event on one line.
-func (e eventView) sentence() string {
-	move := e.From + " -> " + e.To
+func newEventView(e ledger.Event) eventView {
+	return eventView{
+		At: e.At.UTC(), Actor: e.Actor, From: string(e.From), To: string(e.To), Attempt: e.Attempt,
+		Run: text(e.Run), Reason: text(term.Mask(e.Reason)), ErrorClass: text(e.ErrorClass), RequestID: text(e.RequestID),
+	}
+}
+
+// move tells what became of the row's state.
+func (e eventView) move() string {
 	switch {
 	case e.From == "":
-		move = "written as " + e.To
+		return "written as " + e.To
 	case e.To == "":
-		move = "recorded late while " + e.From
+		return "recorded late while " + e.From
+	default:
+		return e.From + " -> " + e.To
 	}
-	s := fmt.Sprintf("%s: %s, attempt %d", e.Actor, move, e.Attempt)
+}
+
+// sentence tells the event on one line.
+func (e eventView) sentence() string {
+	s := fmt.Sprintf("%s: %s, attempt %d", e.Actor, e.move(), e.Attempt)
 	if e.Reason != nil {
 		s += ", " + *e.Reason
 	}

@@ -85,9 +85,9 @@ type Decision struct {
 	Action Action
 	// Row is the row of the decision table that matched, from 1; 0: a manual hold,
 	// which stands before the table.
-	Row    int
-	Why    string // short, stable, snake_case: what outputs count by
-	Needs  string // for hold: what would lift it, in words a person can act on
+	Row   int
+	Why   string // short, stable, snake_case: what outputs count by
+	Needs string // for hold: what would lift it, in words a person can act on
 	// Lift names the plan option whose risk this action accepted: "provisional",
 	// "duplicates", "fixed", "as", "idempotent"; empty when it is proven.
 	Lift string

@@ -1,0 +1,398 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/provider"
+	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/internal/term"
+	"github.com/redrivectl/redrivectl/redrive"
+)
+
+// tracer gathers what every source knows of one job. A source that does not
+// answer is noted and hinders no other.
+type tracer struct {
+	app   *app
+	text  string // as typed
+	queue string // look in this one alone; empty: in all
+	ask   bool   // the provider too
+
+	st      *store.Store // nil: none, or not to be read
+	looks   []queueLook
+	names   []store.Name // of the job, once it is known which one is meant
+	rows    []ledger.Row
+	entries []traceEntry
+	sources []sourceView
+}
+
+// sourceView says whether a source answered.
+type sourceView struct {
+	Source  string  `json:"source"`
+	State   string  `json:"state"` // ok, unavailable, none
+	Entries int     `json:"entries"`
+	Why     *string `json:"why"`
+}
+
+// errNone says why a source has nothing to tell, which is no failure.
+type errNone string
+
+func (e errNone) Error() string { return string(e) }
+
+// source reads one source and notes how that went.
+func (t *tracer) source(name string, read func() error) {
+	before := len(t.entries)
+	err := read()
+	v := sourceView{Source: name, State: "ok", Entries: len(t.entries) - before}
+	var none errNone
+	switch {
+	case errors.As(err, &none):
+		v.State, v.Why = "none", text(string(none))
+	case err != nil:
+		v.State, v.Why = "unavailable", text(term.Mask(err.Error()))
+	case v.Entries == 0:
+		v.State = "none"
+	}
+	t.sources = append(t.sources, v)
+}
+
+// queueLook is what one look at a queue found that the text may name.
+type queueLook struct {
+	queue    string
+	jobs     []job.Job
+	complete broker.Completeness
+	err      error
+}
+
+func (t *tracer) lookAt(ctx context.Context, name string) queueLook {
+	l := queueLook{queue: name}
+	name, cfg, err := t.app.queueConfig(name)
+	if err != nil {
+		l.err = err
+		return l
+	}
+	q := &queue{name: name, cfg: cfg}
+	if q.broker, l.err = t.app.openBroker(ctx, name, cfg); l.err != nil {
+		return l
+	}
+	l.complete, l.err = q.broker.Browse(ctx, 0, func(m broker.Message) error {
+		if j := q.decode(m); strings.HasPrefix(j.JobKey, t.text) || strings.HasPrefix(m.MessageID, t.text) || m.Copy.String() == t.text {
+			l.jobs = append(l.jobs, j)
+		}
+		return nil
+	})
+	return l
+}
+
+// resolve finds out which one job the text names. A whole key, message ID or
+// copy wins over beginnings. What nobody knows is taken for a whole job key, for
+// the ledgers to know.
+func (t *tracer) resolve(ctx context.Context) error {
+	names := []store.Name{}
+	if t.st != nil {
+		var err error
+		if names, err = t.st.Names(ctx, t.text); err != nil {
+			t.source("store", func() error { return err })
+		}
+	}
+	for _, l := range t.looks {
+		for _, j := range l.jobs {
+			names = append(names, nameOf(j))
+		}
+	}
+	byJob, whole := map[string][]store.Name{}, map[string][]store.Name{}
+	for _, n := range names {
+		id := firstText(n.JobKey, n.MessageID, n.CopyID)
+		byJob[id] = append(byJob[id], n)
+		if n.JobKey == t.text || n.MessageID == t.text || n.CopyID == t.text {
+			whole[id] = append(whole[id], n)
+		}
+	}
+	if _, isKey := whole[t.text]; isKey {
+		whole = map[string][]store.Name{t.text: whole[t.text]}
+	}
+	if len(whole) > 0 {
+		byJob = whole
+	}
+	switch len(byJob) {
+	case 0:
+		t.names = []store.Name{{JobKey: t.text}}
+	case 1:
+		for _, ns := range byJob {
+			t.names = ns
+		}
+	default:
+		return fail(exitFailed, "type more of the job key, or a message ID", "%q names %d different jobs", t.text, len(byJob))
+	}
+	return nil
+}
+
+func nameOf(j job.Job) store.Name {
+	return store.Name{JobKey: j.JobKey, MessageID: j.Message.MessageID, CopyID: j.Message.Copy.String()}
+}
+
+// key is the job key; empty: the job has none.
+func (t *tracer) key() string { return t.names[0].JobKey }
+
+// asked are the names to ask the store by: the one job key, or each copy.
+func (t *tracer) asked() []store.Name {
+	if k := t.key(); k != "" {
+		return []store.Name{{JobKey: k}}
+	}
+	return t.names
+}
+
+// is reports whether a copy in a queue is the job's.
+func (t *tracer) is(j job.Job) bool {
+	if k := t.key(); k != "" {
+		return j.JobKey == k
+	}
+	return j.JobKey == "" && slices.ContainsFunc(t.names, func(n store.Name) bool { return n.MessageID == j.Message.MessageID })
+}
+
+func (t *tracer) copies() {
+	for _, l := range t.looks {
+		t.source("queue "+l.queue, func() error {
+			if l.err != nil {
+				return l.err
+			}
+			for _, j := range l.jobs {
+				if t.is(j) {
+					t.entries = append(t.entries, copyEntries("queue", j)...)
+					t.entries = append(t.entries, t.seenNow(j))
+				}
+			}
+			if !l.complete.Complete {
+				return fmt.Errorf("the look was not complete: %s", l.complete.Why)
+			}
+			return nil
+		})
+	}
+}
+
+func (t *tracer) seenNow(j job.Job) traceEntry {
+	what := fmt.Sprintf("is in the dead-letter queue, received %d times", j.Message.Receives)
+	if p, err := t.app.policyFor(j.Queue); err == nil {
+		what += ", class " + string(p.Classify(j, t.app.now()).Class)
+	}
+	return traceEntry{
+		At: t.app.now().UTC(), Clock: clockOperator, Source: "queue", What: what, JobKey: text(j.JobKey),
+		MessageID: text(j.Message.MessageID), CopyID: text(j.Message.Copy.String()), Queue: text(j.Queue),
+	}
+}
+
+// ledgers reads the row and its history, from every ledger that a queue has.
+func (t *tracer) ledgers(ctx context.Context) {
+	type ledgerOf struct{ name, consumer string }
+	read := map[ledgerOf]bool{{}: true}
+	for _, name := range t.queues() {
+		q := t.app.cfg.Queues[name]
+		l := ledgerOf{q.Ledger, q.Consumer}
+		if l.name == "" || read[l] {
+			continue
+		}
+		read[l] = true
+		t.source("ledger "+l.name+"/"+l.consumer, func() error { return t.ledger(ctx, l.name, l.consumer) })
+	}
+}
+
+func (t *tracer) ledger(ctx context.Context, name, consumer string) error {
+	if t.key() == "" {
+		return errNone("the job has no key")
+	}
+	l, err := t.app.openLedger(ctx, name, consumer)
+	if err != nil {
+		return err
+	}
+	row, ok, err := l.History(ctx, ledger.Key{JobKey: t.key(), Consumer: consumer})
+	if err != nil || !ok {
+		return err
+	}
+	t.rows = append(t.rows, row)
+	t.entries = append(t.entries, rowEntries(name, row)...)
+	return nil
+}
+
+// providers asks now, where that was wished.
+func (t *tracer) providers(ctx context.Context) {
+	asked := map[string]bool{"": true}
+	for _, queue := range t.queues() {
+		name := t.app.cfg.Queues[queue].Provider
+		if asked[name] {
+			continue
+		}
+		asked[name] = true
+		t.source("provider "+name, func() error {
+			switch {
+			case t.key() == "":
+				return errNone("the job has no key")
+			case !t.ask:
+				return errNone("not asked: --ask")
+			default:
+				return t.provider(ctx, name)
+			}
+		})
+	}
+}
+
+func (t *tracer) provider(ctx context.Context, name string) error {
+	p, err := t.app.openProvider(name)
+	if err != nil {
+		return err
+	}
+	now := t.app.now()
+	send := provider.Send{JobKey: t.key(), From: t.earliest(now), To: now}
+	for _, r := range t.rows {
+		send.RequestID, send.Account, send.Region = r.RequestID, r.Account, r.Region
+	}
+	ans := p.Lookup(ctx, []provider.Send{send})[0]
+	if ans.Err != nil {
+		return ans.Err
+	}
+	what := fmt.Sprintf("asked; records: %d", len(ans.Hits))
+	if !ans.Complete {
+		what += ", and the answer is not whole"
+	}
+	e := traceEntry{At: now.UTC(), Clock: clockOperator, Source: "provider", What: what, Who: text(name), JobKey: text(t.key())}
+	t.entries = append(t.entries, e)
+	for _, h := range ans.Hits {
+		if !h.At.IsZero() { // else it is placed where it was asked for
+			e.At, e.Clock = h.At.UTC(), clockProvider
+		}
+		e.JobKey, e.RequestID = text(h.JobKey), text(h.RequestID)
+		e.What = "its record: " + string(h.Status)
+		if h.Detail != "" {
+			e.What += " (" + term.Mask(h.Detail) + ")"
+		}
+		t.entries = append(t.entries, e)
+	}
+	return nil
+}
+
+// earliest is since when the job can have been sent, as far as is known.
+func (t *tracer) earliest(now time.Time) time.Time {
+	from := now.Add(-24 * time.Hour)
+	for _, e := range t.entries {
+		if e.At.Before(from) {
+			from = e.At
+		}
+	}
+	return from.Add(-t.app.cfg.Reconcile.ClockMargin)
+}
+
+// records reads all that the store keeps.
+func (t *tracer) records(ctx context.Context) {
+	if t.st == nil {
+		return
+	}
+	each := func(name string, read func(context.Context, store.Name) error) {
+		t.source(name, func() error {
+			for _, n := range t.asked() {
+				if err := read(ctx, n); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	each("captures", t.captures)
+	each("verdicts", t.foundVerdicts)
+	each("plans", t.plans)
+	each("archives", t.archives)
+	each("audit log", t.audit)
+}
+
+func (t *tracer) captures(ctx context.Context, n store.Name) error {
+	ks, err := t.st.Captured(ctx, n)
+	for _, k := range ks {
+		t.entries = append(t.entries, copyEntries("capture", k.Job)...)
+		t.entries = append(t.entries, traceEntry{
+			At: k.At.UTC(), Clock: clockOperator, Source: "capture", JobKey: text(k.Job.JobKey),
+			What:      fmt.Sprintf("seen in the dead-letter queue, received %d times", k.Job.Message.Receives),
+			MessageID: text(k.Job.Message.MessageID), CopyID: text(k.Job.Message.Copy.String()), Queue: text(k.Queue),
+		})
+	}
+	return err
+}
+
+func (t *tracer) foundVerdicts(ctx context.Context, n store.Name) error {
+	fs, err := t.st.VerdictsOn(ctx, n.JobKey)
+	for _, f := range fs {
+		t.entries = append(t.entries, verdictEntry(f))
+	}
+	return err
+}
+
+// plans are the job's plans with their approvals and runs.
+func (t *tracer) plans(ctx context.Context, n store.Name) error {
+	ps, err := t.st.PlansWith(ctx, n)
+	for _, p := range ps {
+		for _, it := range p.Plan.Items {
+			if n.JobKey != "" && it.JobKey == n.JobKey || n.JobKey == "" && it.Copy.String() == n.CopyID {
+				t.entries = append(t.entries, planEntry(p, it))
+			}
+		}
+		if err := t.planned(ctx, p); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (t *tracer) planned(ctx context.Context, p redrive.StoredPlan) error {
+	as, err := t.st.Approvals(ctx, p.ID)
+	if err != nil {
+		return err
+	}
+	for _, ap := range as {
+		t.entries = append(t.entries, approvalEntry(p.Plan.Queue, ap))
+	}
+	if p.Run == "" {
+		return nil
+	}
+	r, err := t.st.LoadRun(ctx, string(p.Run))
+	if err == nil {
+		t.entries = append(t.entries, runEntries(r)...)
+	}
+	return err
+}
+
+func (t *tracer) archives(ctx context.Context, n store.Name) error {
+	ks, err := t.st.ArchivedAs(ctx, n)
+	for _, k := range ks {
+		t.entries = append(t.entries, archiveEntry(k))
+	}
+	return err
+}
+
+func (t *tracer) audit(ctx context.Context, n store.Name) error {
+	return t.st.FindAudit(ctx, auditQuery(n), func(e audit.Entry) error {
+		t.entries = append(t.entries, auditEntry(e.Record))
+		return nil
+	})
+}
+
+// auditQuery selects the records of one job, oldest first.
+func auditQuery(n store.Name) audit.Query {
+	if n.JobKey != "" {
+		return audit.Query{JobKey: n.JobKey, OldestFirst: true}
+	}
+	return audit.Query{MessageID: n.MessageID, CopyID: n.CopyID, OldestFirst: true}
+}
+
+// queues are the configured ones, or the one that was named.
+func (t *tracer) queues() []string {
+	if t.queue != "" {
+		return []string{t.queue}
+	}
+	return slices.Sorted(maps.Keys(t.app.cfg.Queues))
+}
