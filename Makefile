@@ -14,7 +14,7 @@ GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 GOFUMPT       := $(TOOLS)/gofumpt-$(GOFUMPT_VERSION)/gofumpt
 GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
 
-GENERATED := docs/commands docs/man docs/config.schema.json completions
+GENERATED := docs/commands docs/man docs/config.schema.json docs/envelope.schema.json completions
 
 FUZZ_SECONDS       ?= 5
 FUZZ_TOTAL_SECONDS ?= 300
@@ -48,7 +48,7 @@ fuzz: ## Fuzz each target for FUZZ_SECONDS, all within FUZZ_TOTAL_SECONDS
 	@GO="$(GO)" .ci/fuzz $(FUZZ_SECONDS) $(FUZZ_TOTAL_SECONDS)
 
 .PHONY: docs
-docs: ## Write the command and manual pages, completions and the config's schema
+docs: ## Write the command and manual pages, completions and JSON Schemas
 	$(GO) run . gen .
 
 .PHONY: docs-clean

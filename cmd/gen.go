@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/redrivectl/redrivectl/internal/config"
+	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 )
@@ -17,7 +18,7 @@ import (
 // the Makefile and a test use it.
 func newGenCmd() *cobra.Command {
 	return exits(&cobra.Command{
-		Use: "gen DIR", Short: "Write command and manual pages, completions and the config's schema", Hidden: true, Args: exactArgs("DIR"),
+		Use: "gen DIR", Short: "Write command and manual pages, completions and JSON Schemas", Hidden: true, Args: exactArgs("DIR"),
 		Example: "  redrivectl gen .",
 		RunE: func(c *cobra.Command, args []string) error {
 			files, err := generated(c.Root())
@@ -53,6 +54,9 @@ func generated(root *cobra.Command) (map[string][]byte, error) {
 		return nil, err
 	}
 	files["docs/config.schema.json"] = append(bytes.TrimSpace(schema), '\n')
+	if files["docs/envelope.schema.json"], err = job.EnvelopeSchema(); err != nil {
+		return nil, err
+	}
 	if err := commandPages(root, files); err != nil {
 		return nil, err
 	}

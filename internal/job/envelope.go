@@ -38,7 +38,7 @@ func ownEnvelope(v view, j *Job) bool {
 		return true
 	}
 	envelopeFields(v.obj, v.path, j)
-	err := errors.Join(v.err, checkTypes(v.obj), payload(v.obj, j))
+	err := errors.Join(v.err, checkFields(v.obj, ownFields(), ""), payload(v.obj, j))
 	if err != nil {
 		j.DecodeError, j.Malformed = strings.ReplaceAll(err.Error(), "\n", "; "), true
 	}
@@ -85,32 +85,6 @@ func references(raw json.RawMessage) []Reference {
 	return rs
 }
 
-// checkTypes says which field of the envelope has a type that it must not have.
-func checkTypes(o object) error {
-	for key, kinds := range map[string]string{
-		"job_key": `"`, "subject": `"`, "version": `"0`, "kind": `"`, "channel": `"`, "customer": `{`, "period": `"`, "region": `"`, "schema_version": `"0`,
-		"deployment_id": `"`, "trace_context": `"`, "payload_base64": `"`, "failure": `{`, "quarantined_by": `"`, "attempt": `0`, "references": `[`,
-	} {
-		if raw, ok := o[key]; ok && !isKind(raw, kinds) {
-			return fmt.Errorf("envelope field %q has the wrong type", key)
-		}
-	}
-	return nil
-}
-
-// isKind reports whether a value begins as one of the kinds: a quote for a
-// string, a zero for a number, a brace, a bracket. Null is a field left out.
-func isKind(raw json.RawMessage, kinds string) bool {
-	if len(raw) == 0 || string(raw) == "null" {
-		return true
-	}
-	c := raw[0]
-	if c == '-' || c >= '1' && c <= '9' {
-		c = '0'
-	}
-	return strings.IndexByte(kinds, c) >= 0
-}
-
 // payload takes the envelope's payload: the raw bytes of "payload", or what
 // "payload_base64" stands for.
 func payload(o object, j *Job) error {
@@ -121,7 +95,7 @@ func payload(o object, j *Job) error {
 		j.Payload = raw
 		return nil
 	}
-	if !o.has("payload_base64") {
+	if !o.isString("payload_base64") {
 		return errors.New("envelope has no payload")
 	}
 	b, err := base64.StdEncoding.DecodeString(o.text("payload_base64"))

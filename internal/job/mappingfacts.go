@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -124,63 +125,84 @@ func (f *mappingFacts) parse() {
 	if f.bodyErr = checkNesting(b); f.bodyErr != nil {
 		return
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if v, err := celValue(d); err != nil {
+	r := jsonReader{Decoder: json.NewDecoder(bytes.NewReader(b))}
+	r.UseNumber()
+	v, err := r.value()
+	switch {
+	case err != nil:
 		f.bodyErr = err
-	} else if v != nil {
+	case r.replaced > written(b):
+		f.bodyErr = errors.New("body: a text has half a character in it, so that two may read alike")
+	case v != nil:
 		f.body = v
 	}
 }
 
-// celValue is the next value of valid JSON. Whole numbers keep all their digits:
+// replacement is what JSON's decoder makes of half a surrogate pair.
+const replacement = "\uFFFD"
+
+// written is how often the replacement stands in a JSON text of its own.
+func written(b []byte) int {
+	return bytes.Count(b, []byte(replacement)) + bytes.Count(bytes.ToLower(b), []byte(`\ufffd`))
+}
+
+// jsonReader reads valid JSON into the values that CEL sees.
+type jsonReader struct {
+	*json.Decoder
+	replaced int // how many replacements the texts have
+}
+
+// value is the next value. Whole numbers keep all their digits:
 // beyond 64 bits they are texts, since a double would make two of them one.
-func celValue(d *json.Decoder) (any, error) {
-	t, err := d.Token()
+func (r *jsonReader) value() (any, error) {
+	t, err := r.Token()
 	if err != nil {
 		return nil, err
 	}
 	switch x := t.(type) {
 	case json.Delim:
 		if x == '{' {
-			return celObject(d)
+			return r.object()
 		}
-		return celList(d)
+		return r.list()
 	case json.Number:
 		return celNumber(x.String()), nil
+	case string:
+		r.replaced += strings.Count(x, replacement)
 	}
 	return t, nil
 }
 
-func celObject(d *json.Decoder) (any, error) {
+func (r *jsonReader) object() (any, error) {
 	m := map[string]any{}
-	for d.More() {
-		t, err := d.Token()
+	for r.More() {
+		t, err := r.Token()
 		if err != nil {
 			return nil, err
 		}
 		key, _ := t.(string)
+		r.replaced += strings.Count(key, replacement)
 		if _, twice := m[key]; twice {
 			return nil, fmt.Errorf("body: %w %q", errDuplicate, key)
 		}
-		if m[key], err = celValue(d); err != nil {
+		if m[key], err = r.value(); err != nil {
 			return nil, err
 		}
 	}
-	_, err := d.Token()
+	_, err := r.Token()
 	return m, err
 }
 
-func celList(d *json.Decoder) (any, error) {
+func (r *jsonReader) list() (any, error) {
 	list := []any{}
-	for d.More() {
-		v, err := celValue(d)
+	for r.More() {
+		v, err := r.value()
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, v)
 	}
-	_, err := d.Token()
+	_, err := r.Token()
 	return list, err
 }
 
