@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,8 @@ type approveView struct {
 	Approved bool    `json:"approved"`
 	State    string  `json:"state"`
 	Solo     *string `json:"solo,omitempty"`
+	// Actions counts the plan's items.
+	Actions map[string]int `json:"actions"`
 }
 
 func newApproveCmd(a *app) *cobra.Command {
@@ -103,9 +106,12 @@ func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive
 		return withHint(notFound("plan", plan, err), "redrivectl plan show "+plan)
 	}
 	v.Person, v.Mode, v.Solo = who.Actor.Name, string(config.Recorded), a.solo()
-	if s, err := ap.Standing(ctx, v.Plan); err == nil {
-		v.State, v.Given = string(s.Plan.State), s.Given
+	s, err := ap.Standing(ctx, v.Plan)
+	if err != nil {
+		return fmt.Errorf("the decision is recorded, but not how plan %s stands now: %w", v.Plan, err)
 	}
+	pv := newPlanView(s.Plan.ID, s.Plan.Plan, s.Plan.State, s.Given)
+	v.State, v.Given, v.Actions = string(s.Plan.State), s.Given, pv.Actions
 	r := result{Object: v, Headers: []string{"what", "value"}, Rows: [][]string{
 		{"plan", v.Plan},
 		{"decision", v.Decision},
@@ -114,6 +120,9 @@ func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive
 		{"approved", strconv.FormatBool(v.Approved)},
 		{"state", v.State},
 	}}
+	if v.Actions["discard"] > 0 {
+		r.Rows = slices.Insert(r.Rows, 1, []string{"destroys", pv.destroys()})
+	}
 	r.Rows = append(r.Rows, soloRows(v.Solo)...)
 	if v.Approved {
 		r.After = []string{"", "next: redrivectl run " + v.Plan[:12]}

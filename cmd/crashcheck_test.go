@@ -45,8 +45,8 @@ func (w *crashWorld) verified(open int) {
 	}
 }
 
-// archived are the job keys of the copies that runs were about to settle: each
-// lies in the archive, whole, since its intent came after it.
+// archived are the job keys of the copies that runs were about to settle or to
+// discard: each lies in the archive, whole, since its intent came after it.
 func (w *crashWorld) archived(jobs ...crashJob) map[string]bool {
 	w.t.Helper()
 	bodies := map[string]string{}
@@ -55,7 +55,7 @@ func (w *crashWorld) archived(jobs ...crashJob) map[string]bool {
 	}
 	found := map[string]bool{}
 	for _, r := range w.records() {
-		if r.Action != string(reconcile.Settle) || r.Phase != audit.Intent {
+		if r.Action == string(reconcile.Redrive) || r.Run == "" || r.JobKey == "" || r.Phase != audit.Intent {
 			continue
 		}
 		found[r.JobKey] = true
@@ -74,7 +74,7 @@ func (w *crashWorld) archived(jobs ...crashJob) map[string]bool {
 	return found
 }
 
-// accounted demands that every job is in a queue, or was settled into the
+// accounted demands that every job is in a queue, or was taken into the
 // archive, or has its effect on record in its row.
 func (w *crashWorld) accounted(jobs []crashJob) {
 	w.t.Helper()

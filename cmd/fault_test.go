@@ -138,8 +138,9 @@ var crashPlannedStates = map[string]string{
 
 // acts is what the log says was done about a job.
 type acts struct {
-	intended, settling, published bool
-	told                          bool // the publish is in the log, or on standard error
+	intended, published bool
+	settling            bool // or discarding
+	told                bool // the publish is in the log, or on standard error
 }
 
 func actsOf(rs []audit.Record) map[string]acts {
@@ -150,7 +151,7 @@ func actsOf(rs []audit.Record) map[string]acts {
 		}
 		a := m[r.JobKey]
 		a.intended = a.intended || r.Phase == audit.Intent
-		a.settling = a.settling || r.Phase == audit.Intent && r.Action == string(reconcile.Settle)
+		a.settling = a.settling || r.Phase == audit.Intent && r.Action != string(reconcile.Redrive)
 		a.published = a.published || r.Step == audit.StepPublish && r.Result == audit.ResultDone
 		m[r.JobKey] = a
 	}

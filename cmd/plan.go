@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,9 +62,16 @@ that as a plan: message identities, hashes, actions and bounds. The plan's name
 is the hash of its content, so what is approved is exactly what runs.
 
 At least one filter, --job, --jobs-from or --all is needed. Jobs that may not be
-redriven yet are held, and the output says what each needs.`,
+redriven yet are held, and the output says what each needs.
+
+With --action discard the plan drops what it selects, whatever its class: each
+copy is archived whole and then taken off the queue, and nothing is sent. Such a
+plan does nothing else, and always needs another person. A job whose effect is
+proven is left out, since it settles; one whose outcome may still be found out is
+held until the queue is reconciled.`,
 		Example: "  redrivectl plan create digests --class throttled,unavailable --max 500 --reason \"provider outage is over\"\n" +
 			"  redrivectl plan create digests --class auth --fixed \"credential rotated\" --max 50 --reason \"ticket 4711\"\n" +
+			"  redrivectl plan create digests --class stale,expired --action discard --max 200 --reason \"too late to send\"\n" +
 			"  redrivectl plan create digests --all --max 1000 --reason \"look first\" --dry-run -o json",
 		Args:              exactArgs("QUEUE"),
 		ValidArgsFunction: a.completeQueues,
@@ -99,9 +107,9 @@ func (o *planOptions) selectionFlags(c *cobra.Command) {
 	f.StringVar(&o.jobsFrom, "jobs-from", "", "file with one job key or message ID per line")
 	f.BoolVar(&o.sel.All, "all", false, "every job of the queue")
 	f.BoolVar(&o.capture, "from-capture", false, "select from what the last list of the queue captured, instead of looking again")
-	f.StringVar(&o.action, "action", "", "only items with this action: redrive or settle (default both)")
+	f.StringVar(&o.action, "action", "", "only items with this action: redrive or settle (default both); or discard: drop what is selected (one approver)")
 	must(c.RegisterFlagCompletionFunc("class", completeFrom(classNames)))
-	must(c.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"redrive", "settle"}, cobra.ShellCompDirectiveNoFileComp)))
+	must(c.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"redrive", "settle", "discard"}, cobra.ShellCompDirectiveNoFileComp)))
 }
 
 func (o *planOptions) boundFlags(c *cobra.Command) {
@@ -153,12 +161,15 @@ func (o *planOptions) validate() error {
 		return usagef("--canary %d: this version has no gate, so only 0 is accepted", o.canary)
 	case o.effects != "" && o.effects != string(config.Idempotent):
 		return usagef("--effects %s: only \"idempotent\" can be declared", o.effects)
-	case o.action != "" && o.action != string(reconcile.Redrive) && o.action != string(reconcile.Settle):
-		return usagef("--action %s: use redrive or settle", o.action)
+	case !slices.Contains([]reconcile.Action{"", reconcile.Redrive, reconcile.Settle, reconcile.Discard}, reconcile.Action(o.action)):
+		return usagef("--action %s: use redrive, settle or discard", o.action)
 	case o.sel.Receives < 0:
 		return usagef("--receives must not be negative")
 	}
 	o.lifts.As, o.lifts.EffectsByFlag = classify.Class(o.as), o.effects != ""
+	if o.action == string(reconcile.Discard) && o.lifts != (redrive.Lifts{}) {
+		return usagef("--action discard sends nothing: leave out what is for redrives (--fixed, --as, --to, --effects, --accept-…)")
+	}
 	if err := o.parseBounds(); err != nil {
 		return err
 	}
@@ -282,6 +293,9 @@ func (o *planOptions) run(ctx context.Context) error {
 	return nil
 }
 
+// archiveLife is how long the archive keeps what was settled or discarded.
+const archiveLife = 90 * 24 * time.Hour
+
 // hint is where to look when nothing could be planned.
 func (o *planOptions) hint(err error) string {
 	var in *redrive.InPlanError
@@ -367,6 +381,7 @@ func (o *planOptions) request(ctx context.Context, q *queue, jobs []job.Job) (re
 	return redrive.Request{
 		Queue: facts, Jobs: jobs, Select: o.sel, Only: reconcile.Action(o.action), Max: o.max,
 		Rate: o.parsedRate, Expires: o.parsedExpires, Reason: o.reason, Lifts: o.lifts, Digests: digests,
+		ArchiveRetention: archiveLife,
 	}, err
 }
 

@@ -37,6 +37,7 @@ type planView struct {
 	ExpiresAt time.Time      `json:"expires_at"`
 	Rate      float64        `json:"rate_per_second"`
 	Max       int            `json:"max"`
+	Retention int64          `json:"archive_retention_seconds"`
 	Lifts     redrive.Lifts  `json:"lifts"`
 	LeftOut   map[string]int `json:"left_out"`
 	Held      []jobView      `json:"held"`
@@ -52,7 +53,7 @@ func newPlanView(id redrive.PlanID, p redrive.Plan, state redrive.PlanState, giv
 		Actions: map[string]int{"redrive": 0, "settle": 0, "discard": 0}, Classes: map[string]int{},
 		Tier: string(p.Tier), TierWhy: p.TierWhy, Needed: p.Tier.Needed(), Given: given,
 		Approved:  state == redrive.PlanApproved || state == redrive.PlanRunning || state == redrive.PlanFinished,
-		CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt, Max: p.Max, Lifts: maskedLifts(p.Lifts), LeftOut: p.LeftOut, Held: []jobView{},
+		CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt, Max: p.Max, Retention: p.ArchiveSeconds, Lifts: maskedLifts(p.Lifts), LeftOut: p.LeftOut, Held: []jobView{},
 	}
 	if r, err := redrive.ParseRate(p.RatePerSecond); err == nil {
 		v.Rate = float64(r)
@@ -98,6 +99,9 @@ func (v planView) result(p redrive.Plan, items bool) result {
 			{"held", heldText(v.Held)},
 		},
 	}
+	if v.Actions["discard"] > 0 {
+		r.Rows = slices.Insert(r.Rows, 1, []string{"destroys", v.destroys()})
+	}
 	r.Rows = append(r.Rows, soloRows(v.Solo)...)
 	for _, h := range v.Held {
 		r.Elements = append(r.Elements, h)
@@ -112,6 +116,13 @@ func (v planView) result(p redrive.Plan, items bool) result {
 		r.Rows = append(r.Rows, []string{"held", strings.Join([]string{firstText(or(h.JobKey), h.MessageID), h.Class, h.Why, or(h.Needs)}, "  ")})
 	}
 	return r
+}
+
+// destroys says what a plan that discards takes away, and until when it can be
+// brought back.
+func (v planView) destroys() string {
+	kept := term.Duration(time.Duration(v.Retention) * time.Second)
+	return fmt.Sprintf("%d jobs for good (%s); archived whole first, for %s", v.Actions["discard"], counts(v.Classes), kept)
 }
 
 func planDuration(p redrive.Plan) time.Duration {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/redrive"
@@ -26,7 +27,6 @@ const (
 	deliveryLease = 30 * time.Second
 	emptyTries    = 3
 	emptyWait     = 500 * time.Millisecond
-	archiveLife   = 90 * 24 * time.Hour
 )
 
 // runView is the run shape of docs/json-output.md.
@@ -159,6 +159,9 @@ func (a *app) runPlan(ctx context.Context, prefix string) error {
 
 func runQuestion(id redrive.PlanID, p redrive.Plan) string {
 	v := newPlanView(id, p, redrive.PlanApproved, 0)
+	if v.Actions["discard"] > 0 {
+		return fmt.Sprintf("Run plan %s on %s? It destroys: %s.", id[:12], p.Queue, v.destroys())
+	}
 	return fmt.Sprintf("Run plan %s on %s: %s, at most %s/s?", id[:12], p.Queue, counts(v.Actions), p.RatePerSecond)
 }
 
@@ -294,7 +297,7 @@ func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*r
 	progress := a.progress()
 	return &redrive.Runner{
 		Broker: q.broker, Ledger: q.ledger, LedgerName: q.cfg.Ledger, Plans: st, Runs: st, Archive: st, Assess: a.judge(q, st), Decode: q.decode,
-		Current: digests, Persons: a.persons(), Owner: who.Actor.Name, Retention: archiveLife,
+		Current: digests, Persons: a.persons(), Owner: func(c classify.Class) string { return q.policy.Of(c, "").Owner },
 		Who: who, NewRunID: func() redrive.RunID { return redrive.RunID(randomHex()) },
 		Now: a.now, Sleep: sleep, Ticks: ticks,
 		LeaseTTL: leaseTTL, DeliveryLease: deliveryLease, EmptyTries: emptyTries, EmptyWait: emptyWait, Workers: 1,

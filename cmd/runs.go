@@ -102,20 +102,20 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 	r := result{
 		Object:       map[string]any{"runs": views},
 		BriefHeaders: []string{"run", "queue", "state", "started", "done"},
-		Headers:      []string{"run", "plan", "queue", "state", "planned", "redriven", "settled", "skipped", "unknown", "remaining", "started", "holder"},
+		Headers:      []string{"run", "plan", "queue", "state", "planned", "redriven", "settled", "discarded", "skipped", "unknown", "remaining", "started", "holder"},
 	}
 	var wide [][]string
 	for _, v := range views {
 		r.Elements = append(r.Elements, v)
 		r.Rows = append(r.Rows, []string{
-			v.Run, v.Plan, v.Queue, v.stateText(), strconv.Itoa(v.Planned), strconv.Itoa(v.Redriven), strconv.Itoa(v.Settled),
+			v.Run, v.Plan, v.Queue, v.stateText(), strconv.Itoa(v.Planned), strconv.Itoa(v.Redriven), strconv.Itoa(v.Settled), strconv.Itoa(v.Discarded),
 			counts(v.Skipped), strconv.Itoa(v.Unknown), strconv.Itoa(v.Remaining), v.StartedAt.Format(time.RFC3339), v.Holder,
 		})
 		brief := []string{short(v.Run), v.Queue, v.stateText(), v.StartedAt.Format(time.DateTime), v.done()}
 		r.Brief = append(r.Brief, brief)
 		wide = append(wide, append(brief, v.Holder, short(v.Plan)))
 	}
-	if a.output == outputTable && a.terminal().IsTTY { // twelve columns fit no terminal
+	if a.output == outputTable && a.terminal().IsTTY { // all columns fit no terminal
 		r.Headers, r.Rows = append(r.BriefHeaders, "holder", "plan"), wide
 	}
 	return a.print(r)
@@ -124,6 +124,9 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 // done says in a few words how far a run came.
 func (v runRecordView) done() string {
 	said := fmt.Sprintf("%d redriven, %d settled of %d", v.Redriven, v.Settled, v.Planned)
+	if v.Discarded > 0 { // such a plan redrives nothing
+		said = fmt.Sprintf("%d discarded, %d settled of %d", v.Discarded, v.Settled, v.Planned)
+	}
 	skipped := 0
 	for _, n := range v.Skipped {
 		skipped += n

@@ -27,7 +27,7 @@ var table = [...]rule{
 	{"row replaced", "settle once its replacement is sent or reconciled; else hold", rowReplaced},
 	{"row queued by a run that lives, or sending before its deadline", "hold: in flight", rowInFlight},
 	{"row missing though it should exist, unreadable, older than the store's knowledge, or shared by several consumers", "hold: ledger", rowLedger},
-	{"stale or expired", "discard, once no attempt is unresolved; else hold", rowOutdated},
+	{"stale or expired, or the plan discards (--action discard)", "discard, once no attempt is unresolved or, for such a plan, nobody can be asked; else hold", rowDiscard},
 	{"effect none for all attempts, or row queued and never claimed with its run not living; and no attempt unresolved", "by disposition", rowNoEffect},
 	{"verdict not_accepted", "by disposition", rowNotAccepted},
 	{"verdict rejected", "by disposition, at least fix", rowRejected},
@@ -58,6 +58,17 @@ func Decide(in Input) Decision {
 	}
 	return Decision{Action: Hold, Row: len(table), Why: "unmatched", Needs: needsReconcile}
 }
+
+// LiftDiscard is the lift of a job that is dropped because its plan says so.
+const LiftDiscard = "discard"
+
+// Why a job is discarded: its class says that it is too late; its plan says so;
+// or so and although an attempt is unresolved, about which nobody can be asked.
+const (
+	WhyOutdated    = "outdated"
+	WhyRequested   = "requested"
+	WhyNobodyToAsk = "nobody_to_ask"
+)
 
 const needsReconcile = "a verdict: reconcile the queue with --apply"
 
@@ -116,14 +127,25 @@ func rowLedger(in Input) (Decision, bool) {
 	}
 }
 
-func rowOutdated(in Input) (Decision, bool) {
+// rowDiscard drops a job that is too old, or that the operator says shall be
+// dropped. An unresolved attempt holds it, since a look-up might still settle
+// it; but what nobody can tell any more keeps no approved plan from dropping it.
+func rowDiscard(in Input) (Decision, bool) {
+	why, lift := WhyOutdated, ""
+	if !in.Outdated {
+		why, lift = WhyRequested, LiftDiscard
+	}
 	switch {
-	case !in.Outdated:
+	case !in.Outdated && !in.Lifts.Discard:
 		return Decision{}, false
-	case in.unresolved():
+	case !in.unresolved():
+		return Decision{Action: Discard, Why: why, Lift: lift}, true
+	case in.Lifts.Discard && !in.askable():
+		return Decision{Action: Discard, Why: WhyNobodyToAsk, Lift: LiftDiscard}, true
+	case in.Outdated:
 		return hold("outdated_unresolved", needsReconcile)
 	default:
-		return Decision{Action: Discard, Why: "outdated"}, true
+		return hold("discard_unresolved", needsReconcile)
 	}
 }
 

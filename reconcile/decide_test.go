@@ -29,7 +29,8 @@ func lifts() []Lifts {
 			}
 		}
 	}
-	return ls
+	// A plan that discards carries no other lift, and none would count.
+	return append(ls, Lifts{Discard: true}, Lifts{Fixed: true, As: classify.Retry, AcceptProvision: true, AcceptDuplicates: true, Discard: true})
 }
 
 // everyInput calls f for every combination of the table's inputs that has the
@@ -107,11 +108,34 @@ func broken(in *Input, d Decision) string {
 		return "redrives what is blocked or outdated"
 	case d.Action == Redrive && !asksForRedrive(in):
 		return "redrives against the disposition"
-	case d.Action == Discard && in.Unresolved && in.Declared == NotDeclared && in.Verdict != NotAccepted && in.Verdict != Rejected:
+	case d.Action == Discard && !asksForDiscard(in):
+		return "discards what nobody wants dropped"
+	case d.Action == Discard && !mayDrop(in):
 		return "discards with an attempt unresolved"
+	case in.Lifts.Discard && d.Action == Redrive:
+		return "redrives what is to be dropped"
+	case in.Lifts.Discard && d.Action == Discard && !in.Outdated && d.Lift != LiftDiscard:
+		return "drops by the operator's word and does not say so"
 	default:
 		return ""
 	}
+}
+
+// mayDrop is the rule for dropping, stated apart from the table: every attempt is
+// resolved or declared harmless, or the operator drops what nobody can tell.
+func mayDrop(in *Input) bool {
+	if in.Verdict == NotAccepted || in.Verdict == Rejected {
+		return true
+	}
+	open := in.Unresolved || in.Standing == SendingPast || in.Standing == StandsFenced
+	nobody := in.Asking == NoProvider || in.Asking == NoJobKey || in.Verdict == TooOld || in.Verdict == Ambiguous ||
+		in.Standing == NoLedger && in.Verdict == ProvisionalNo
+	return !open || in.Lifts.Discard && nobody || !in.Outdated && !in.Lifts.Discard && in.Declared != NotDeclared
+}
+
+func asksForDiscard(in *Input) bool {
+	claimed := in.Disposition == classify.Hold && in.Lifts.As == classify.Discard
+	return in.Outdated || in.Lifts.Discard || in.Disposition == classify.Discard || claimed
 }
 
 func asksForRedrive(in *Input) bool {
@@ -171,6 +195,52 @@ func TestDecideFirstMatchWins(t *testing.T) {
 		{
 			"outdated and covered by a verdict", with(func(in *Input) { in.Outdated, in.Verdict = true, NotAccepted }),
 			Decision{Action: Discard, Row: 6, Why: "outdated"},
+		},
+		{
+			"outdated, open, and somebody can be asked", with(func(in *Input) { in.Outdated, in.Lifts.Discard = true, true }),
+			Decision{Action: Hold, Row: 6, Why: "outdated_unresolved", Needs: needsReconcile},
+		},
+		{
+			"outdated, open, and nobody can be asked", with(func(in *Input) { in.Outdated, in.Asking = true, NoProvider }),
+			Decision{Action: Hold, Row: 6, Why: "outdated_unresolved", Needs: needsReconcile},
+		},
+		{
+			"the same, to be dropped", with(func(in *Input) { in.Outdated, in.Asking, in.Lifts.Discard = true, NoProvider, true }),
+			Decision{Action: Discard, Row: 6, Why: "nobody_to_ask", Lift: "discard"},
+		},
+		{
+			"to be dropped, nothing open", with(func(in *Input) { in.Unresolved, in.Lifts.Discard = false, true }),
+			Decision{Action: Discard, Row: 6, Why: "requested", Lift: "discard"},
+		},
+		{
+			"to be dropped, proven by a verdict", with(func(in *Input) { in.Verdict, in.Lifts.Discard = NotAccepted, true }),
+			Decision{Action: Discard, Row: 6, Why: "requested", Lift: "discard"},
+		},
+		{
+			"to be dropped, an attempt open", with(func(in *Input) { in.Lifts.Discard = true }),
+			Decision{Action: Hold, Row: 6, Why: "discard_unresolved", Needs: needsReconcile},
+		},
+		{
+			"to be dropped, a no without a fence", with(func(in *Input) { in.Verdict, in.Lifts.Discard = ProvisionalNo, true }),
+			Decision{Action: Hold, Row: 6, Why: "discard_unresolved", Needs: needsReconcile},
+		},
+		{
+			"to be dropped, a no that no ledger can make final", with(func(in *Input) {
+				in.Verdict, in.Standing, in.Lifts.Discard = ProvisionalNo, NoLedger, true
+			}),
+			Decision{Action: Discard, Row: 6, Why: "nobody_to_ask", Lift: "discard"},
+		},
+		{
+			"to be dropped, too old to be found", with(func(in *Input) { in.Verdict, in.Lifts.Discard = TooOld, true }),
+			Decision{Action: Discard, Row: 6, Why: "nobody_to_ask", Lift: "discard"},
+		},
+		{
+			"to be dropped, and proven sent", with(func(in *Input) { in.Verdict, in.Lifts.Discard = Accepted, true }),
+			Decision{Action: Settle, Row: 2, Why: "accepted"},
+		},
+		{
+			"to be dropped, and in flight", with(func(in *Input) { in.Standing, in.Lifts.Discard = InFlight, true }),
+			Decision{Action: Hold, Row: 4, Why: "in_flight", Needs: "the attempt or the run that holds the row to end"},
 		},
 		{
 			"no effect", with(func(in *Input) { in.Effect, in.Unresolved = classify.EffectNone, false }),

@@ -79,6 +79,7 @@ type Lifts struct {
 	As               classify.Disposition // of the class claimed for an unknown job; empty: none
 	AcceptProvision  bool
 	AcceptDuplicates bool
+	Discard          bool // the plan drops what it selects
 }
 
 // Input is all that the decision table looks at.
@@ -108,4 +109,17 @@ func (in Input) unresolved() bool {
 		return false
 	}
 	return in.Unresolved || in.Standing == SendingPast || in.Standing == StandsFenced
+}
+
+// askable reports that a look-up may still tell what became of the attempts:
+// there is a provider and a key to ask it by, and it has not said already that
+// it cannot tell. A no without a ledger stays provisional for ever, because
+// nothing can be fenced.
+func (in Input) askable() bool {
+	switch {
+	case in.Asking != CanAsk, in.Verdict == TooOld, in.Verdict == Ambiguous:
+		return false
+	default:
+		return in.Standing != NoLedger || in.Verdict != ProvisionalNo
+	}
 }

@@ -36,6 +36,9 @@ func (r *Runner) sameBounds(id PlanID, p Plan) error {
 	case p.Canary != 0:
 		return fmt.Errorf("plan %s asks for a canary of %d: %w", id, p.Canary, ErrRefused)
 	}
+	if n := p.Discards(); n > 0 && (n != len(p.Items) || p.Tier.Needed() == 0) {
+		return fmt.Errorf("plan %s discards %d of %d items under the tier %s: %w", id, n, len(p.Items), p.Tier, ErrRefused)
+	}
 	if _, err := ParseRate(p.RatePerSecond); err != nil {
 		return fmt.Errorf("plan %s: %w: %w", id, err, ErrRefused)
 	}

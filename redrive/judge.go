@@ -27,7 +27,7 @@ var _ Assessor = Judge{}
 // ErrRefused.
 func (g Judge) Assess(ctx context.Context, jobs []job.Job, l Lifts) ([]reconcile.Assessed, error) {
 	lifts := reconcile.Lifts{
-		Fixed: l.Fixed != "", AcceptProvision: l.AcceptProvision != "", AcceptDuplicates: l.AcceptDuplicates != "",
+		Fixed: l.Fixed != "", AcceptProvision: l.AcceptProvision != "", AcceptDuplicates: l.AcceptDuplicates != "", Discard: l.Discard,
 	}
 	if l.As != "" {
 		d, ok := g.Disposition(l.As)

@@ -117,26 +117,30 @@ type Lifts struct {
 	FanOut           bool           `json:"fan_out,omitempty"`
 	BreakOrder       bool           `json:"break_order,omitempty"`
 	To               string         `json:"to,omitempty"`
+	// Discard: the plan drops what it selects. It comes with no other lift.
+	Discard bool `json:"discard,omitempty"`
 }
 
 // Plan is a frozen, content-addressed list of jobs. Everything in it is hashed,
 // so nothing in it may change after it was made.
 type Plan struct {
-	Format         string         `json:"format"` // "redrivectl/plan/v1"
-	Store          string         `json:"store"`
-	Queue          string         `json:"queue"`  // as configured or typed
-	Entity         string         `json:"entity"` // the dead-letter queue's own name
-	Broker         string         `json:"broker"`
-	CreatedAt      time.Time      `json:"created_at"`
-	ExpiresAt      time.Time      `json:"expires_at"`
-	Requester      string         `json:"requester"`
-	RequesterKnown string         `json:"requester_known"`
-	Reason         string         `json:"reason"`
-	Query          string         `json:"query"` // the selection as typed, canonical
-	Max            int            `json:"max"`
-	RatePerSecond  string         `json:"rate_per_second"` // decimal, as a string
-	Canary         int            `json:"canary"`          // always 0 until gates exist
-	Gate           string         `json:"gate"`
+	Format         string    `json:"format"` // "redrivectl/plan/v1"
+	Store          string    `json:"store"`
+	Queue          string    `json:"queue"`  // as configured or typed
+	Entity         string    `json:"entity"` // the dead-letter queue's own name
+	Broker         string    `json:"broker"`
+	CreatedAt      time.Time `json:"created_at"`
+	ExpiresAt      time.Time `json:"expires_at"`
+	Requester      string    `json:"requester"`
+	RequesterKnown string    `json:"requester_known"`
+	Reason         string    `json:"reason"`
+	Query          string    `json:"query"` // the selection as typed, canonical
+	Max            int       `json:"max"`
+	RatePerSecond  string    `json:"rate_per_second"` // decimal, as a string
+	Canary         int       `json:"canary"`          // always 0 until gates exist
+	Gate           string    `json:"gate"`
+	// ArchiveSeconds is how long a copy that the plan settles or discards is kept.
+	ArchiveSeconds int64          `json:"archive_retention_seconds"`
 	Tier           Tier           `json:"tier"`
 	TierWhy        []string       `json:"tier_why"`
 	Lifts          Lifts          `json:"lifts"`
@@ -146,6 +150,20 @@ type Plan struct {
 	Items          []Item         `json:"items"`
 	Held           []Held         `json:"held"`
 	Nonce          string         `json:"nonce"`
+}
+
+// ArchiveRetention is how long a copy that the plan settles or discards is kept.
+func (p Plan) ArchiveRetention() time.Duration { return time.Duration(p.ArchiveSeconds) * time.Second }
+
+// Discards counts the items that the plan destroys: their copies leave the queue
+// and go nowhere but into the archive.
+func (p Plan) Discards() (n int) {
+	for _, it := range p.Items {
+		if it.Action == reconcile.Discard {
+			n++
+		}
+	}
+	return n
 }
 
 // Held is a selected job that may not be acted upon, and what would change that.

@@ -40,16 +40,21 @@ type QueueFacts struct {
 
 // Request asks for a plan.
 type Request struct {
-	Queue   QueueFacts
-	Jobs    []job.Job // in the broker's order
-	Select  Selection
-	Only    reconcile.Action // Redrive or Settle; empty: both
+	Queue  QueueFacts
+	Jobs   []job.Job // in the broker's order
+	Select Selection
+	// Only limits the plan to one action; empty: redrive and settle. With Discard
+	// the plan drops what is selected, and does nothing else.
+	Only    reconcile.Action
 	Max     int
 	Rate    Rate
 	Expires time.Duration
 	Reason  string
 	Lifts   Lifts
 	Digests Digests
+	// ArchiveRetention is how long the copies that the plan takes off the queue for
+	// good are kept.
+	ArchiveRetention time.Duration
 }
 
 // Draft is a plan that is not saved.
@@ -108,6 +113,7 @@ func (p *Planner) Draft(ctx context.Context, req Request) (Draft, error) {
 	if err := req.check(); err != nil {
 		return Draft{}, err
 	}
+	req.Lifts.Discard = req.Only == reconcile.Discard
 	now := p.Now().UTC()
 	live, err := p.Plans.InLivePlans(ctx, req.Queue.Name, now)
 	if err != nil {
@@ -138,6 +144,9 @@ func (p *Planner) Save(ctx context.Context, d Draft) error {
 	rec.Plan, rec.Queue, rec.Reason = string(d.ID), d.Plan.Queue, d.Plan.Reason
 	rec.Phase, rec.Result = audit.Outcome, audit.ResultDone
 	rec.Details = map[string]string{"items": fmt.Sprint(len(d.Plan.Items)), "tier": string(d.Plan.Tier), "query": d.Plan.Query}
+	if n := d.Plan.Discards(); n > 0 {
+		rec.Details["discards"] = fmt.Sprint(n)
+	}
 	if err := p.Plans.SavePlan(ctx, d.ID, d.Bytes, d.Plan, rec); err != nil {
 		return fmt.Errorf("save plan %s: %w", d.ID, err)
 	}
@@ -159,6 +168,8 @@ func (r Request) check() error {
 		return refuse("plan of %s needs a rate and an expiry above zero", r.Queue.Name)
 	case r.Only != "" && !planned(r.Only):
 		return refuse("plan of %s cannot be limited to %s", r.Queue.Name, r.Only)
+	case r.Only == reconcile.Discard && r.Lifts != Lifts{Discard: r.Lifts.Discard}:
+		return refuse("plan of %s discards, and its options are for redrives", r.Queue.Name)
 	case r.Lifts.EffectsByFlag && r.Queue.Provider != nil:
 		return refuse("effects of %s cannot be declared idempotent: a provider is configured to be asked", r.Queue.Name)
 	}
@@ -233,7 +244,7 @@ func (p *Planner) plan(ctx context.Context, req Request, s *sorter, now time.Tim
 		CreatedAt: now, ExpiresAt: now.Add(req.Expires),
 		Requester: p.Actor.Name, RequesterKnown: p.Actor.Known, Reason: req.Reason,
 		Query: req.Select.Canonical(), Max: req.Max, RatePerSecond: req.Rate.String(),
-		Gate: "none", Tier: tier, TierWhy: why, Lifts: req.Lifts,
+		Gate: "none", ArchiveSeconds: int64(req.ArchiveRetention / time.Second), Tier: tier, TierWhy: why, Lifts: req.Lifts,
 		PolicySHA256: req.Digests.Policy, SettingsSHA256: req.Digests.Settings,
 		LeftOut: s.leftOut, Items: s.items, Held: s.held, Nonce: p.Nonce(),
 	}, nil

@@ -94,8 +94,12 @@ func (s *session) transition(w *work) string {
 
 // endOf is how an item ended whose last step succeeded.
 func endOf(a reconcile.Action) ItemEnd {
-	if a == reconcile.Settle {
+	switch a {
+	case reconcile.Settle:
 		return ItemEnd{Result: endSettled}
+	case reconcile.Discard:
+		return ItemEnd{Result: endDiscarded}
+	default:
+		return ItemEnd{Result: endRedriven}
 	}
-	return ItemEnd{Result: endRedriven}
 }

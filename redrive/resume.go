@@ -154,12 +154,13 @@ const (
 // afterCrash is the resume table. Its order is its meaning:
 //
 //	the publish is recorded               acknowledge that copy, and nothing else
-//	no ledger                             settle: start again at step 2
+//	no ledger                             settle, discard: start again at step 2
 //	                                      declared idempotent: publish again
 //	                                      else hold
 //	the row is as planned                 start again at step 2
 //	sent, reconciled, or late_accept      archive and acknowledge: settle
 //	queued by this run                    publish again under the same attempt
+//	discarded by this run                 acknowledge, if the plan still permits it
 //	failed                                keep the copy
 //	sending, fenced, queued by another    keep the copy: held
 //	unreadable, or anything else          keep everything: the intent stays open
@@ -169,7 +170,7 @@ func afterCrash(it *Item, run RunID, publish string, row *ledger.Lookup) (next, 
 	switch {
 	case publish == audit.ResultDone:
 		return toAcknowledge, all, ItemEnd{}
-	case row == nil && it.Action == reconcile.Settle:
+	case row == nil && it.Action != reconcile.Redrive:
 		return toAct, begun, ItemEnd{}
 	case row == nil && it.LedgerState == "" && it.Lift == liftIdempotent:
 		return toAct, begun, ItemEnd{}
@@ -185,13 +186,24 @@ func afterCrash(it *Item, run RunID, publish string, row *ledger.Lookup) (next, 
 	case r.State.Committed() || r.LateAccept:
 		all.settle = true
 		return toAcknowledge, all, ItemEnd{}
-	case r.State == ledger.Queued && r.Run == string(run):
+	case it.isMoved(run, r):
 		return toAct, entry{intended: true, queued: true}, ItemEnd{}
 	case r.State == ledger.Failed:
 		return toClose, begun, ItemEnd{endFailed, "row_failed"}
 	default:
 		return toClose, begun, ItemEnd{endHeld, "row_" + string(r.State)}
 	}
+}
+
+// isMoved reports that step 4 is done: the row is what this run makes of it. A
+// discard is still not permitted by that, since its acknowledgement is what
+// destroys.
+func (it *Item) isMoved(run RunID, r ledger.Row) bool {
+	if it.Action == reconcile.Redrive {
+		return r.State == ledger.Queued && r.Run == string(run)
+	}
+	c, ok := changeOf(it, run, it.Action)
+	return ok && achieved(c, r)
 }
 
 // liftIdempotent is the lift of an effect that is declared harmless to repeat.

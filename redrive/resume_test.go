@@ -1,6 +1,7 @@
 package redrive
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/redrivectl/redrivectl/internal/ledger"
@@ -54,6 +55,32 @@ func TestAfterCrash(t *testing.T) {
 		{"missing though planned", planned, "", &ledger.Lookup{Found: ledger.Missing}, toLeave, begun, ItemEnd{endUnknown, "ledger_missing"}},
 		{"zero look-up", planned, "", &ledger.Lookup{}, toLeave, begun, ItemEnd{endUnknown, "ledger_"}},
 	}
+	drop := with(planned, func(i *Item) { i.Action = reconcile.Discard })
+	dropQueued := with(drop, func(i *Item) { i.LedgerState, i.LedgerRun = "queued", "r0" })
+	for _, tt := range []struct {
+		name string
+		item Item
+		row  *ledger.Lookup
+		next next
+		ent  entry
+		end  ItemEnd
+	}{
+		{"discard, no ledger", with(bare, func(i *Item) { i.Action = reconcile.Discard }), nil, toAct, begun, ItemEnd{}},
+		{"discard, as planned", drop, row(ledger.Failed, 1, ""), toAct, begun, ItemEnd{}},
+		{"discarded by this run", drop, row(ledger.Failed, 2, "r1"), toAct, entry{intended: true, queued: true}, ItemEnd{}},
+		{"queued, discarded by this run", dropQueued, row(ledger.Failed, 1, "r1"), toAct, entry{intended: true, queued: true}, ItemEnd{}},
+		{"queued, failed by a worker", dropQueued, row(ledger.Failed, 1, "r0"), toClose, begun, ItemEnd{endFailed, "row_failed"}},
+		{"discard, failed again by a worker", drop, row(ledger.Failed, 2, ""), toClose, begun, ItemEnd{endFailed, "row_failed"}},
+		{"discard, queued by this run", drop, row(ledger.Queued, 2, "r1"), toClose, begun, ItemEnd{endHeld, "row_queued"}},
+		{"discard, sent meanwhile", drop, row(ledger.Sent, 2, "r2"), toAcknowledge, settle, ItemEnd{}},
+		{"discard, sending", drop, row(ledger.Sending, 2, "r2"), toClose, begun, ItemEnd{endHeld, "row_sending"}},
+		{"discard, unreadable", drop, &ledger.Lookup{Found: ledger.Unreadable}, toLeave, begun, ItemEnd{endUnknown, "ledger_unreadable"}},
+	} {
+		n, e, end := afterCrash(&tt.item, "r1", "", tt.row)
+		if n != tt.next || e != tt.ent || end != tt.end {
+			t.Errorf("%s: got %v %+v %+v, want %v %+v %+v", tt.name, n, e, end, tt.next, tt.ent, tt.end)
+		}
+	}
 	for _, tt := range tests {
 		n, e, end := afterCrash(&tt.item, "r1", tt.publish, tt.row)
 		if n != tt.next || e != tt.entry || end != tt.end {
@@ -71,6 +98,7 @@ func TestChangeOf(t *testing.T) {
 		reconcile.Settle: {
 			ledger.Queued: "reconciled 3", ledger.Sending: "reconciled 3", ledger.Fenced: "reconciled 3", ledger.Failed: "reconciled 3",
 		},
+		reconcile.Discard: {ledger.Queued: "failed 3", ledger.Fenced: "failed 3", ledger.Failed: "failed 4"},
 	}
 	three := 3
 	for action, want := range moves {
@@ -91,6 +119,12 @@ func TestChangeOf(t *testing.T) {
 			}
 			if _, err := c.Checked(); err != nil {
 				t.Errorf("%s from %s: %v", action, from, err)
+			}
+			if move, _ := ledger.Move(c.From, c.To); !slices.Contains(move.By, ledger.Run) {
+				t.Errorf("%s from %s: no run may make this move", action, from)
+			}
+			if c.Retryable {
+				t.Errorf("%s from %s: retryable", action, from)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/crash"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/ledger"
@@ -42,9 +43,9 @@ type Runner struct {
 
 	Current Digests
 	Persons
-	// Owner and Retention go with what is archived.
-	Owner     string
-	Retention time.Duration
+	// Owner is who owns the jobs of a class, as the policy says; empty: nobody.
+	// It goes with what is archived.
+	Owner func(classify.Class) string
 
 	Who
 	NewRunID func() RunID

@@ -352,7 +352,7 @@ func (s *session) endRecord(state RunState, r Report) audit.Record {
 	}
 	rec.Details = map[string]string{}
 	for name, n := range map[string]int{
-		"planned": r.Planned, "redriven": r.Redriven, "settled": r.Settled, "skipped": skipped,
+		"planned": r.Planned, "redriven": r.Redriven, "settled": r.Settled, "discarded": r.Discarded, "skipped": skipped,
 		"failed": r.Failed, "unknown": r.Unknown, "remaining": r.Remaining,
 	} {
 		rec.Details[name] = strconv.Itoa(n)

@@ -29,9 +29,9 @@ type sorter struct {
 	overCap   bool
 }
 
-// NeedsDiscard is what a stale or expired job needs. Discarding is a plan of its
-// own, which this version cannot make.
-const NeedsDiscard = "discarding, which this version cannot do: it stays quarantined"
+// NeedsDiscard is what a job needs that is to be dropped: a plan of its own,
+// since such a plan destroys.
+const NeedsDiscard = "a discard plan: plan create --action discard"
 
 func newSorter(req Request, live map[string]PlanID, now time.Time, limit int) *sorter {
 	return &sorter{
@@ -109,10 +109,14 @@ func (s *sorter) holds(it *Item, a reconcile.Assessed, pub Published) (why, need
 	switch {
 	case it.Action == reconcile.Hold:
 		return a.Decision.Why, a.Decision.Needs
-	case it.Action == reconcile.Discard:
+	case it.Action == reconcile.Discard && s.req.Only != reconcile.Discard:
 		return a.Decision.Why, NeedsDiscard
 	case !it.isText():
 		return "not_text", "a person: a name in the message is not valid text"
+	case it.Action == reconcile.Discard:
+		return s.holdsDiscard(it, pub)
+	case it.Action == reconcile.Settle && s.req.Only == reconcile.Discard:
+		return "", "" // left out, whatever its row
 	case it.Action == reconcile.Settle:
 		return s.holdsSettle(it)
 	case it.Action != reconcile.Redrive:
@@ -129,6 +133,16 @@ func (s *sorter) holdsSettle(it *Item) (why, needs string) {
 		return "ledger_read_only", "a writable ledger, or the row moved by the application"
 	}
 	return "", ""
+}
+
+// holdsDiscard: nobody may claim what is dropped, so a row that could be claimed
+// needs a ledger that can be written. A failed one of a read-only ledger stays.
+func (s *sorter) holdsDiscard(it *Item, pub Published) (why, needs string) {
+	state := ledger.State(it.LedgerState)
+	if (state == ledger.Queued || state == ledger.Fenced) && !s.req.Queue.LedgerWritable {
+		return "ledger_read_only", "a writable ledger, or the row moved by the application"
+	}
+	return s.holdsRow(it, pub)
 }
 
 func (s *sorter) holdsRedrive(it *Item, a reconcile.Assessed, pub Published) (why, needs string) {
@@ -171,7 +185,7 @@ func (s *sorter) holdsRow(it *Item, pub Published) (why, needs string) {
 
 // movable reports that step 4 has a legal move for the row.
 func (s *sorter) movable(it *Item) bool {
-	_, ok := changeOf(it, "", reconcile.Redrive)
+	_, ok := changeOf(it, "", it.Action)
 	return ok || it.LedgerState == "" || it.LedgerState == rowMissing
 }
 

@@ -37,7 +37,7 @@ type work struct {
 //
 //  1. receive and match (receive.go)
 //  2. re-check
-//  3. archive what is settled; intent, durable
+//  3. archive what is settled or discarded; intent, durable
 //  4. ledger, by compare-and-set
 //  5. publish; outcome, durable
 //  6. acknowledge; outcome
@@ -157,11 +157,11 @@ func (s *session) keep(ctx context.Context, ws []*work) ([]*work, error) {
 	crash.At("run.2.rechecked")
 	var as []Archived
 	for _, w := range ws {
-		if w.action != reconcile.Settle {
+		if w.action == reconcile.Redrive {
 			continue
 		}
 		as = append(as, Archived{
-			Run: s.run, Plan: s.id, Queue: s.plan.Queue, Owner: s.Owner, Retention: s.Retention,
+			Run: s.run, Plan: s.id, Queue: s.plan.Queue, Owner: s.owner(w.item), Retention: s.plan.ArchiveRetention(),
 			Job: w.job, Action: w.action, At: s.Now(),
 		})
 	}
@@ -172,6 +172,11 @@ func (s *session) keep(ctx context.Context, ws []*work) ([]*work, error) {
 		return nil, fmt.Errorf("archive %d copies of %s: %w: %w", len(as), s.plan.Entity, audit.ErrNotWritable, err)
 	}
 	return ws, nil
+}
+
+// owner is whose the archived copy is: the class's, else the requester's.
+func (s *session) owner(it *Item) string {
+	return firstOf(s.Owner(it.Class), s.plan.Requester)
 }
 
 // intend is step 3. Until the log has the intents nothing is done; if it cannot
@@ -263,6 +268,9 @@ func (s *session) publish(ctx context.Context, ws []*work) ([]*work, error) {
 	if err != nil {
 		return nil, err
 	}
+	if ws, err = s.dropExpired(ctx, ws); err != nil {
+		return nil, err
+	}
 	var send []*work
 	for _, w := range ws {
 		if !w.published && w.action == reconcile.Redrive {
@@ -271,13 +279,6 @@ func (s *session) publish(ctx context.Context, ws []*work) ([]*work, error) {
 	}
 	if len(send) == 0 {
 		return ws, nil
-	}
-	stop := map[*work]ItemEnd{}
-	if s.mayStart() != nil {
-		for _, w := range send {
-			stop[w] = ItemEnd{endSkipped, "expired"}
-		}
-		return s.drop(ctx, ws, stop)
 	}
 	if err := s.lease.check(ctx); err != nil {
 		return nil, err
@@ -291,12 +292,28 @@ func (s *session) publish(ctx context.Context, ws []*work) ([]*work, error) {
 	if err := s.record(ctx, recs...); err != nil {
 		return nil, err
 	}
+	stop := map[*work]ItemEnd{}
 	for i, w := range send {
 		if rs[i].Outcome == broker.Done {
 			w.published = true
 			continue
 		}
 		stop[w] = s.unsent(w, rs[i])
+	}
+	return s.drop(ctx, ws, stop)
+}
+
+// dropExpired stops what an expired plan may not do any more: publish, and take
+// a discarded copy away. What was published or has had its effect goes on.
+func (s *session) dropExpired(ctx context.Context, ws []*work) ([]*work, error) {
+	if s.mayStart() == nil {
+		return ws, nil
+	}
+	stop := map[*work]ItemEnd{}
+	for _, w := range ws {
+		if !w.published && w.action != reconcile.Settle {
+			stop[w] = ItemEnd{endSkipped, "expired"}
+		}
 	}
 	return s.drop(ctx, ws, stop)
 }
@@ -316,7 +333,7 @@ func (s *session) unsent(w *work, r broker.Result) ItemEnd {
 }
 
 // acknowledge is step 6: exactly the received copies whose publish is recorded,
-// or which are settled.
+// or which are settled or discarded, with their archive written.
 func (s *session) acknowledge(ctx context.Context, ws []*work) ([]*work, error) {
 	crash.At("run.5.recorded")
 	if err := s.lease.check(ctx); err != nil {

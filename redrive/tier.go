@@ -45,6 +45,7 @@ func TierOf(in TierInput) (Tier, []string) {
 		"accepted_duplicate_risk": has(func(it Item) bool { return it.Lift == "duplicates" || it.Republish }),
 	})
 	one := picked(map[string]bool{
+		"discard":               slices.ContainsFunc(in.Items, func(it Item) bool { return it.Action == reconcile.Discard }),
 		"more_items":            some && in.SelfBefore+len(redrives) > in.selfMax(),
 		"stated_correction":     some && in.Lifts.Fixed != "",
 		"claimed_class":         some && in.Lifts.As != "",
@@ -91,7 +92,9 @@ const (
 	rowIdempotent = 11
 )
 
-func planned(a reconcile.Action) bool { return a == reconcile.Redrive || a == reconcile.Settle }
+func planned(a reconcile.Action) bool {
+	return a == reconcile.Redrive || a == reconcile.Settle || a == reconcile.Discard
+}
 
 func picked(m map[string]bool) []string {
 	var names []string

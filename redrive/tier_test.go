@@ -46,6 +46,8 @@ func TestTierOf(t *testing.T) {
 		{"settings not approved", with(safe(item(7, "")), func(in *TierInput) { in.SettingsApproved = false }), TierOne, "unapproved_settings"},
 		{"an unknown row", safe(item(15, "")), TierOne, "not_proven"},
 		{"an unknown action", safe(Item{Action: "other"}), TierOne, "action_without_a_rule"},
+		{"discard, one job", safe(Item{Action: reconcile.Discard, Row: 6}), TierOne, "discard"},
+		{"discard without a ledger", with(safe(Item{Action: reconcile.Discard, Row: 6, Lift: "discard"}), func(in *TierInput) { in.Ledger = false }), TierOne, "discard"},
 		{"duplicate risk", safe(item(14, "duplicates")), TierTwo, "accepted_duplicate_risk"},
 		{"published before", safe(Item{Action: reconcile.Redrive, Row: 7, Republish: true}), TierTwo, "accepted_duplicate_risk"},
 	}

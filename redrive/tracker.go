@@ -8,12 +8,13 @@ import (
 
 // Results of an item, as closing records carry them.
 const (
-	endRedriven = "redriven"
-	endSettled  = "settled"
-	endFailed   = "failed"
-	endUnknown  = "unknown"
-	endHeld     = "held"
-	endSkipped  = "skipped"
+	endRedriven  = "redriven"
+	endSettled   = "settled"
+	endDiscarded = "discarded"
+	endFailed    = "failed"
+	endUnknown   = "unknown"
+	endHeld      = "held"
+	endSkipped   = "skipped"
 )
 
 // tracker knows how each item of the plan stands in this run. It is the only
@@ -50,8 +51,18 @@ func (t *tracker) end(i int, e ItemEnd) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ends[i], t.taken[i] = e, false
-	if key := t.plan.Items[i].OrderKey; key != "" && e.Result != "" && e.Result != endRedriven && e.Result != endSettled {
+	if key := t.plan.Items[i].OrderKey; key != "" && e.stays() {
 		t.blocked[key] = true
+	}
+}
+
+// stays reports that the copy was left where it is, or may have been.
+func (e ItemEnd) stays() bool {
+	switch e.Result {
+	case "", endRedriven, endSettled, endDiscarded:
+		return false
+	default:
+		return true
 	}
 }
 
@@ -143,7 +154,7 @@ func (r *Report) count(e ItemEnd) {
 		r.Redriven++
 	case endSettled:
 		r.Settled++
-	case "discarded":
+	case endDiscarded:
 		r.Discarded++
 	case endFailed:
 		r.Failed++

@@ -19,6 +19,12 @@ const rowMissing = "missing"
 //	redrive  missing             nothing: the worker writes the row with its claim
 //	settle   queued … failed n   reconciled          n    (the verdict covers up to n)
 //	settle   sent, reconciled, replaced, missing     nothing
+//	discard  queued, fenced n      failed             n
+//	discard  failed n              failed             n+1  (so that a re-queue planned before loses)
+//	discard  missing               nothing
+//
+// A discarded row is not retryable, so that nobody claims it, and carries the
+// run's ID.
 //
 // A row that is sending is never moved here: only its fence, set past the send
 // deadline, makes it certain that the sender has stopped.
@@ -35,10 +41,14 @@ func changeOf(it *Item, run RunID, a reconcile.Action) (ledger.Change, bool) {
 		Run:         string(run),
 		Reason:      it.Why,
 	}
-	if a == reconcile.Settle {
+	switch a {
+	case reconcile.Settle:
 		return settled(c, it)
+	case reconcile.Discard:
+		return discarded(c, it)
+	default:
+		return queued(c, it)
 	}
-	return queued(c, it)
 }
 
 func queued(c ledger.Change, it *Item) (ledger.Change, bool) {
@@ -63,6 +73,29 @@ func settled(c ledger.Change, it *Item) (ledger.Change, bool) {
 	}
 }
 
+// discarded: what a verdict covers, or a proven failure, had no effect; only what
+// nobody could be asked about stays unknown.
+func discarded(c ledger.Change, it *Item) (ledger.Change, bool) {
+	switch c.From {
+	case ledger.Queued:
+	case ledger.Fenced:
+		c.Resolve = ledger.ByVerdict
+	case ledger.Failed:
+		c.Attempt++
+	default:
+		return ledger.Change{}, false
+	}
+	c.To, c.Reason = ledger.Failed, reasonDiscarded
+	c.ErrorClass, c.Effect = string(it.Class), ledger.EffectNone
+	if it.Why == reconcile.WhyNobodyToAsk {
+		c.Effect, c.Resolve = ledger.EffectUnknown, ledger.Unresolved
+	}
+	return c, true
+}
+
+// reasonDiscarded is why a discarded row is failed.
+const reasonDiscarded = "discarded"
+
 // asPlanned reports that the row still is what the plan froze: state, attempt,
 // and, of a queued row, its run.
 func (it *Item) asPlanned(l ledger.Lookup) bool {
@@ -85,5 +118,5 @@ func achieved(c ledger.Change, r ledger.Row) bool {
 	if c.To == ledger.Reconciled {
 		return r.State.Committed()
 	}
-	return r.State == ledger.Queued && r.Run == c.Run && r.Attempt == c.Attempt
+	return r.State == c.To && r.Run == c.Run && r.Attempt == c.Attempt
 }

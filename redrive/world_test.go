@@ -37,6 +37,7 @@ type world struct {
 	broker broker.Broker // of the dead-letter queue
 	policy string        // digest in force
 	class  classify.Result
+	owners map[classify.Class]string
 
 	mu    sync.Mutex
 	now   time.Time
@@ -238,7 +239,7 @@ func (w *world) request() redrive.Request {
 			Ledger: !w.noLedger, LedgerName: "app", LedgerWritable: !w.noLedger && !w.readOnly, LedgerSendBefore: true, Ordered: caps.Ordered,
 		},
 		Jobs: w.jobs(), Select: redrive.Selection{All: true}, Max: 100, Rate: 50, Expires: 2 * time.Hour,
-		Reason: "test", Digests: redrive.Digests{Policy: "p1", Settings: "s1"},
+		Reason: "test", Digests: redrive.Digests{Policy: "p1", Settings: "s1"}, ArchiveRetention: time.Hour,
 	}
 }
 
@@ -268,7 +269,7 @@ func (w *world) runner(id string) *redrive.Runner {
 		Broker: &faultyBroker{w.broker, w}, Ledger: w.led(), LedgerName: "app",
 		Plans: w.store, Runs: &faultyRuns{w.store, w}, Archive: &faultyArchive{w.store, w},
 		Assess: w.judge(), Decode: decode, Current: redrive.Digests{Policy: w.policy, Settings: "s1"},
-		Persons: redrive.Persons{Declared: true}, Owner: "team", Retention: time.Hour, Who: who("operator"),
+		Persons: redrive.Persons{Declared: true}, Owner: func(c classify.Class) string { return w.owners[c] }, Who: who("operator"),
 		NewRunID: func() redrive.RunID { return redrive.RunID(id) }, Now: w.clock, Sleep: w.sleep,
 		Ticks:    func(time.Duration) (<-chan time.Time, func()) { return nil, func() {} },
 		LeaseTTL: time.Hour, DeliveryLease: 10 * time.Minute, EmptyTries: 3, EmptyWait: time.Second, Workers: 1,

@@ -89,7 +89,8 @@ type Row struct {
 	Key
 	State   State
 	Attempt int
-	// Run is the redrive run that queued the row; empty when the application did.
+	// Run is the redrive run that queued the row, or that discarded it; empty when
+	// the application queued it.
 	Run           string
 	Subject       string
 	Version       string
@@ -192,6 +193,8 @@ type Window struct {
 //     LateAccept false, ErrorClass set, Effect "none", Resolve ByWorker. It
 //     resolves Attempt in the history and leaves the row's state alone.
 //   - With LateAccept set, any state may move to Reconciled.
+//   - To Failed by a run (Run is set) keeps the run, so that it can tell its own
+//     change when the reply is lost.
 //
 // Transitions lists what is legal; an illegal change is Lost with ErrIllegal.
 // Attempt may be left zero where the transition determines it.

@@ -200,6 +200,31 @@ func testClaimFailed(t *testing.T, f Fixture) {
 	}
 }
 
+// testFailedByRun: a run that discards leaves a row that nobody claims, by which
+// it knows its own change again; a worker's failure names no run of its own.
+func testFailedByRun(t *testing.T, f Fixture) {
+	w := &world{Fixture: f, t: t}
+	for _, from := range []ledger.State{ledger.Queued, ledger.Fenced, ledger.Failed} {
+		k := w.at(from)
+		c := w.from(k, ledger.Failed)
+		c.Run, c.Retryable, c.Reason = "run-9", false, "discarded"
+		row := w.win(c)
+		if row.Run != "run-9" || row.Reason != "discarded" || row.Retryable {
+			t.Errorf("from %s: %+v", from, row)
+		}
+		w.lose(w.from(k, ledger.Sending))
+		w.win(w.from(k, ledger.Queued))
+	}
+	k := w.fresh()
+	queued := w.from(k, ledger.Queued)
+	queued.Run = "run-1"
+	w.win(queued)
+	w.win(w.from(k, ledger.Sending))
+	if row := w.win(w.from(k, ledger.Failed)); row.Run != "run-1" {
+		t.Errorf("a worker's failure leaves run %q", row.Run)
+	}
+}
+
 func testFence(t *testing.T, f Fixture) {
 	w := &world{Fixture: f, t: t}
 	k := w.fresh()

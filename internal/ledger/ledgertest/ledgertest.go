@@ -39,6 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"compare", testCompare},
 		{"claim", testClaim},
 		{"claim of a failed row", testClaimFailed},
+		{"failed by a run", testFailedByRun},
 		{"fence", testFence},
 		{"late accept", testLateAccept},
 		{"late failure", testLateFailure},

@@ -22,6 +22,9 @@ func (l *Ledger) sets(lay *layout, c ledger.Change) []string {
 		as = append(as, assignment{"state", ":to_state"}, assignment{"attempt", ":attempt"})
 		as = append(as, l.setsTo(lay, c.To)...)
 	}
+	if c.To == ledger.Failed && c.Run != "" {
+		as = append(as, assignment{"run", ":run"})
+	}
 	if c.LateAccept {
 		as = append(as, assignment{"late_accept", "1"})
 	}
