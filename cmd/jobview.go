@@ -32,6 +32,7 @@ type jobView struct {
 	CustomerID     *string    `json:"customer_id"`
 	CustomerStatus *string    `json:"customer_status"`
 	Kind           *string    `json:"kind"`
+	Task           *string    `json:"task"`
 	Subject        *string    `json:"subject"`
 	Period         *string    `json:"period"`
 	Region         *string    `json:"region"`
@@ -76,7 +77,7 @@ func (a *app) jobView(x reconcile.Assessed) jobView {
 		},
 		Redrivable: j.Redrivable, Receives: j.Message.Receives,
 		CustomerID: text(j.CustomerID), CustomerStatus: text(j.CustomerStatus),
-		Kind: text(j.Kind), Subject: text(j.Subject), Period: text(j.Period), Region: text(j.Region),
+		Kind: text(j.Kind), Task: text(term.Mask(j.Task)), Subject: text(j.Subject), Period: text(j.Period), Region: text(j.Region),
 		SchemaVersion: text(j.SchemaVersion), Version: text(j.Version), Channel: text(j.Channel),
 		AttemptOnCopy: j.AttemptOnCopy, DeploymentID: text(j.DeploymentID), OrderKey: text(j.Message.OrderKey),
 		Format: j.Format, DecodeError: text(term.Mask(j.DecodeError)), PayloadSHA256: j.PayloadSHA256, PayloadBytes: j.PayloadBytes,

@@ -31,6 +31,10 @@ func newListCmd(a *app) *cobra.Command {
 		Long: `List what a dead-letter queue holds, by failure class, with what may be done
 about it. Every message stays where it is.
 
+The class unknown, where nothing told why a job stopped, is split by what its jobs
+have: type of the reason, task, origin, receives and hour. --by splits all classes
+as you name it.
+
 What the last look found is kept in the store for 24 hours, without payloads, so
 that plan create --from-capture can select from it.
 
@@ -65,10 +69,12 @@ func (o *listOptions) validate() error {
 	if o.limit < 0 {
 		return usagef("--limit must not be negative")
 	}
-	for _, by := range o.by {
-		if !slices.Contains(groupNames(), by) {
+	for i, by := range o.by {
+		name, ok := groupName(by)
+		if !ok {
 			return usagef("--by %s: use one of %s", by, strings.Join(groupNames(), ", "))
 		}
+		o.by[i] = name
 	}
 	return nil
 }
@@ -139,12 +145,6 @@ type classView struct {
 	Groups      []groupView `json:"groups"`
 }
 
-type groupView struct {
-	By    string `json:"by"`
-	Value string `json:"value"`
-	Count int    `json:"count"`
-}
-
 // listing tallies a look while it streams.
 type listing struct {
 	o       *listOptions
@@ -157,7 +157,7 @@ type listing struct {
 
 type classTally struct {
 	view   classView
-	groups map[groupView]int
+	groups groupTally
 }
 
 func newListing(o *listOptions, src *source) *listing {
@@ -173,14 +173,14 @@ func (l *listing) add(x reconcile.Assessed) error {
 	v := l.o.app.jobView(x)
 	t := l.classes[v.Class]
 	if t == nil {
-		t = &classTally{groups: map[groupView]int{}}
+		t = &classTally{groups: newGroupTally(l.o.groupsOf(v.Class))}
 		t.view = classView{
 			Class: v.Class, Disposition: v.Disposition, Effect: string(x.Class.Effect),
 			Owner: v.Owner, Runbook: text(x.Class.Runbook), Groups: []groupView{},
 		}
 		l.classes[v.Class] = t
 	}
-	t.count(v, l.o.by)
+	t.count(v)
 	if len(l.o.class) > 0 && !slices.Contains(l.o.class, v.Class) {
 		return nil
 	}
@@ -191,14 +191,12 @@ func (l *listing) add(x reconcile.Assessed) error {
 	return nil
 }
 
-func (t *classTally) count(v jobView, by []string) {
+func (t *classTally) count(v jobView) {
 	t.view.Count++
 	if at := oldest(v); at != nil && (t.view.OldestAt == nil || at.Before(*t.view.OldestAt)) {
 		t.view.OldestAt = at
 	}
-	for _, name := range by {
-		t.groups[groupView{By: name, Value: groupOf[name](v)}]++
-	}
+	t.groups.count(v)
 }
 
 // oldest is the time by which a job's age is told: when it failed, else when it
@@ -230,27 +228,21 @@ func (l *listing) finish(seen look) error {
 		return l.sink.finish(v)
 	}
 	people := l.o.app.output == outputTable && l.o.app.terminal().IsTTY
-	grouped := len(l.o.by) > 0 && !people
+	asked := len(l.o.by) > 0
+	grouped := asked && !people
 	r := result{Object: v, Headers: listHeaders(grouped)}
 	for _, c := range v.Classes {
 		r.Elements = append(r.Elements, c)
 		r.Rows = append(r.Rows, c.cells(grouped, people))
-		for _, g := range c.Groups {
-			r.Rows = append(r.Rows, g.cells(c.Class, people))
+		switch {
+		case asked && people:
+			r.Rows = append(r.Rows, foremost(c.Groups)...)
+		case asked:
+			r.Rows = append(r.Rows, groupRows(c)...)
 		}
 	}
 	r.Before, r.After = l.heading(v), l.footing(v)
 	return l.o.app.print(r)
-}
-
-// cells is a group's row: for a person under its class, for a program a row that
-// can be read by itself.
-func (g groupView) cells(class string, people bool) []string {
-	name := g.By + "=" + g.Value
-	if people {
-		return []string{"  " + name, "", "", "", strconv.Itoa(g.Count)}
-	}
-	return []string{class, "", "", "", strconv.Itoa(g.Count), "", name}
 }
 
 func listHeaders(grouped bool) []string {
@@ -304,19 +296,7 @@ func (t *classTally) finish(now time.Time) classView {
 		age := now.Sub(*c.OldestAt).Seconds()
 		c.OldestAge = &age
 	}
-	for g, n := range t.groups {
-		g.Count = n
-		c.Groups = append(c.Groups, g)
-	}
-	slices.SortFunc(c.Groups, func(x, y groupView) int {
-		if x.By != y.By {
-			return strings.Compare(x.By, y.By)
-		}
-		if x.Count != y.Count {
-			return y.Count - x.Count
-		}
-		return strings.Compare(x.Value, y.Value)
-	})
+	c.Groups = t.groups.views()
 	return c
 }
 
@@ -325,36 +305,14 @@ func (l *listing) heading(v listView) []string {
 }
 
 func (l *listing) footing(v listView) []string {
+	var lines []string
 	if v.LookCounts {
-		return []string{"this look counted as a receive"}
+		lines = append(lines, "this look counted as a receive")
 	}
-	return nil
-}
-
-// groupOf maps what --by can name to a job's value of it.
-var groupOf = map[string]func(jobView) string{
-	"region":          func(v jobView) string { return or(v.Region) },
-	"kind":            func(v jobView) string { return or(v.Kind) },
-	"channel":         func(v jobView) string { return or(v.Channel) },
-	"period":          func(v jobView) string { return or(v.Period) },
-	"origin":          func(v jobView) string { return or(v.Origin) },
-	"schema_version":  func(v jobView) string { return or(v.SchemaVersion) },
-	"deployment_id":   func(v jobView) string { return or(v.DeploymentID) },
-	"customer_status": func(v jobView) string { return or(v.CustomerStatus) },
-	"reason_type":     func(v jobView) string { return or(v.Reason.Type) },
-	"rule":            func(v jobView) string { return v.Rule },
-	"format":          func(v jobView) string { return v.Format },
-	"quarantined_by":  func(v jobView) string { return v.QuarantinedBy },
-	"receives":        func(v jobView) string { return strconv.Itoa(v.Receives) },
-	"ledger_state":    func(v jobView) string { return or(v.LedgerState) },
-	"action":          func(v jobView) string { return v.Action },
-}
-
-func groupNames() []string {
-	names := make([]string, 0, len(groupOf))
-	for name := range groupOf {
-		names = append(names, name)
+	for _, c := range v.Classes {
+		if len(l.o.by) == 0 {
+			lines = append(lines, splitLines(c, l.o.app.terminal().Width)...)
+		}
 	}
-	slices.Sort(names)
-	return names
+	return lines
 }
