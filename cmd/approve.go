@@ -30,29 +30,69 @@ type approveView struct {
 	Actions map[string]int `json:"actions"`
 }
 
+type approveOptions struct {
+	app    *app
+	plan   string
+	items  int
+	reason string
+	out    string
+}
+
 func newApproveCmd(a *app) *cobra.Command {
-	var items int
-	var reason string
+	o := &approveOptions{app: a}
 	c := &cobra.Command{
-		Use: "approve PLAN", Short: "Approve a plan that another person made",
+		Use: "approve PLAN|FILE", Short: "Approve a plan that another person made",
 		Long: `State that you agree to exactly this plan. You type how many items it has, so
 that nobody approves what he has not looked at. The requester cannot approve his
-own plan, and two approvals need two persons.`,
-		Example: "  redrivectl plan show 3f9a\n  redrivectl approve 3f9a --items 212 --reason \"outage is over, ticket 4711\"",
-		Args:    exactArgs("PLAN"),
+own plan, and two approvals need two persons.
+
+FILE is a plan that "redrivectl plan export" wrote where you cannot reach the
+store: a path, or a name that ends in .json. It is checked against the plan's
+name, and your statement is written to a file, to be given to
+"redrivectl run PLAN --approval FILE" there.`,
+		Example: "  redrivectl plan show 3f9a\n  redrivectl approve 3f9a --items 212 --reason \"outage is over, ticket 4711\"\n" +
+			"  redrivectl approve plan.json --items 212 --reason \"outage is over, ticket 4711\"",
+		Args: exactArgs("PLAN|FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if !c.Flags().Changed("items") {
-				return usagef("--items N is required: how many items the plan has, as plan show says")
+			o.plan = args[0]
+			if err := o.validate(c.Flags().Changed("items")); err != nil {
+				return err
 			}
-			return a.decide(c.Context(), args[0], reason, func(ap *redrive.Approver) (approveView, error) {
-				s, err := ap.Approve(c.Context(), args[0], items, reason)
-				return approveView{Plan: string(s.Plan.ID), Decision: redrive.DecisionApprove, Given: s.Given, Needed: s.Needed, Approved: s.Approved, State: string(s.Plan.State)}, err
-			})
+			return o.run(c.Context())
 		},
 	}
-	c.Flags().IntVar(&items, "items", 0, "how many items the plan has (required)")
-	c.Flags().StringVar(&reason, "reason", "", "why you agree (required)")
+	c.Flags().IntVar(&o.items, "items", 0, "how many items the plan has (required)")
+	c.Flags().StringVar(&o.reason, "reason", "", "why you agree (required)")
+	c.Flags().StringVar(&o.out, "out", "", "with FILE: the file to write, which must not exist (default PLAN.approval.json)")
 	return exits(c, exitRefused, exitAudit)
+}
+
+func (o *approveOptions) validate(counted bool) error {
+	switch {
+	case !counted:
+		return usagef("--items N is required: how many items the plan has, as plan show says")
+	case o.out != "" && !namesPlanFile(o.plan):
+		return usagef("--out goes with a plan in a FILE; the approval of a plan in the store is kept there")
+	}
+	return needReason(o.reason)
+}
+
+func (o *approveOptions) run(ctx context.Context) error {
+	if namesPlanFile(o.plan) {
+		return o.approveFile()
+	}
+	return o.app.decide(ctx, o.plan, o.reason, func(ap *redrive.Approver) (approveView, error) {
+		s, err := ap.Approve(ctx, o.plan, o.items, o.reason)
+		return approveView{Plan: string(s.Plan.ID), Decision: redrive.DecisionApprove, Given: s.Given, Needed: s.Needed, Approved: s.Approved, State: string(s.Plan.State)}, err
+	})
+}
+
+// needReason is for what the audit log must be able to explain.
+func needReason(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return usagef("--reason is required: the audit log needs it")
+	}
+	return nil
 }
 
 func newRejectCmd(a *app) *cobra.Command {
@@ -77,6 +117,9 @@ func (a *app) decisionCmd(name, short, long string, act func(context.Context, *r
 		Use: name + " PLAN", Short: short, Long: long, Args: exactArgs("PLAN"),
 		Example: "  redrivectl " + name + " 3f9a --reason \"wrong queue\"",
 		RunE: func(c *cobra.Command, args []string) error {
+			if namesPlanFile(args[0]) {
+				return usagef("%s %s: a file is approved or left; %s the plan where its store is", name, args[0], name)
+			}
 			return a.decide(c.Context(), args[0], reason, func(ap *redrive.Approver) (approveView, error) {
 				sp, err := act(c.Context(), ap, args[0], reason)
 				return approveView{Plan: string(sp.ID), Decision: name, Needed: sp.Plan.Tier.Needed(), State: string(sp.State)}, err
@@ -89,8 +132,8 @@ func (a *app) decisionCmd(name, short, long string, act func(context.Context, *r
 
 // decide opens what a decision needs, takes it, and prints how the plan stands.
 func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive.Approver) (approveView, error)) error {
-	if strings.TrimSpace(reason) == "" {
-		return usagef("--reason is required: the audit log needs it")
+	if err := needReason(reason); err != nil {
+		return err
 	}
 	st, err := a.store(ctx)
 	if err != nil {
@@ -132,7 +175,8 @@ func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive
 
 // persons is how the config knows who approves.
 func (a *app) persons() redrive.Persons {
-	return redrive.Persons{Solo: a.cfg.Approval.Solo, Declared: a.cfg.Approval.Identity == config.Declared}
+	by := a.cfg.Approval
+	return redrive.Persons{Solo: by.Solo, Declared: by.Identity == config.Declared, Files: by.TakesFiles()}
 }
 
 // solo is why a team of one approves for itself; nil: it does not. Every output

@@ -65,7 +65,7 @@ func (o *initOptions) run() error {
 		_, err := fmt.Fprint(o.app.stdout, content)
 		return err
 	}
-	if err := writeNew(o.file, content); err != nil {
+	if err := writeNew(o.file, content, 0o644); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return fail(exitRefused, "redrivectl init --print, or another --file", "%s exists; it was not changed", o.file)
 		}
@@ -79,8 +79,8 @@ func (o *initOptions) run() error {
 }
 
 // writeNew writes a file that must not exist.
-func writeNew(path, content string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // A config names secrets and holds none.
+func writeNew(path, content string, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 
 func newPlanCmd(a *app) *cobra.Command {
 	return group("plan", "Freeze a selection of jobs, to be approved and run", newPlanCreateCmd(a), newPlanShowCmd(a),
-		newPlanListCmd(a), newPlanWaitCmd(a), newPlanDropCmd(a))
+		newPlanListCmd(a), newPlanWaitCmd(a), newPlanDropCmd(a), newPlanExportCmd(a))
 }
 
 type planOptions struct {

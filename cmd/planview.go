@@ -173,11 +173,12 @@ func firstText(vs ...string) string {
 func newPlanShowCmd(a *app) *cobra.Command {
 	var items bool
 	c := &cobra.Command{
-		Use: "show PLAN", Short: "Show a plan: its items, what it left out and what it holds",
+		Use: "show PLAN|FILE", Short: "Show a plan: its items, what it left out and what it holds",
 		Long: `Show a plan: what would be done with how many jobs, under which bounds, who must
 approve it and why, what it left out and what it holds. With --items every item
-and every held job is listed; the JSON always has them.`,
-		Example: "  redrivectl plan show 3f9a\n  redrivectl plan show 3f9a --items\n  redrivectl plan show 3f9a -o json", Args: exactArgs("PLAN"),
+and every held job is listed; the JSON always has them. FILE is what plan export
+wrote elsewhere.`,
+		Example: "  redrivectl plan show 3f9a\n  redrivectl plan show 3f9a --items\n  redrivectl plan show 3f9a -o json", Args: exactArgs("PLAN|FILE"),
 		RunE: func(c *cobra.Command, args []string) error { return a.showPlan(c.Context(), args[0], items) },
 	}
 	c.Flags().BoolVar(&items, "items", false, "list every item and every held job")
@@ -185,6 +186,9 @@ and every held job is listed; the JSON always has them.`,
 }
 
 func (a *app) showPlan(ctx context.Context, prefix string, items bool) error {
+	if namesPlanFile(prefix) {
+		return a.showPlanFile(prefix, items)
+	}
 	st, err := a.storeToRead(ctx)
 	if err != nil {
 		return err
@@ -192,13 +196,11 @@ func (a *app) showPlan(ctx context.Context, prefix string, items bool) error {
 	if st == nil {
 		return notFound("plan", prefix, fmt.Errorf("%w: there is no store yet", redrive.ErrNotFound))
 	}
-	approver := redrive.Approver{Plans: st, Now: a.now, Persons: a.persons()}
-	s, err := approver.Standing(ctx, prefix)
+	s, err := a.approver(st).Standing(ctx, prefix)
 	if err != nil {
 		return notFound("plan", prefix, err)
 	}
-	v := newPlanView(s.Plan.ID, s.Plan.Plan, s.Plan.State, s.Given)
-	v.Approved, v.ActiveRun, v.Solo = s.Approved, text(string(s.Plan.Run)), a.solo()
-	v.Items = s.Plan.Plan.Items
+	v := standingView(s)
+	v.Solo, v.Items = a.solo(), s.Plan.Plan.Items
 	return a.print(v.result(s.Plan.Plan, items))
 }

@@ -82,8 +82,15 @@ func (v runView) partly() bool {
 	return v.Failed+v.Unknown+v.Remaining > 0 || len(v.Skipped) > 0
 }
 
+type runOptions struct {
+	app       *app
+	plan      string
+	dryRun    bool
+	approvals []string
+}
+
 func newRunCmd(a *app) *cobra.Command {
-	var dryRun bool
+	o := &runOptions{app: a}
 	c := &cobra.Command{
 		Use: "run PLAN", Short: "Carry out an approved plan",
 		Long: `Carry out an approved plan: job by job in the order that makes a crash safe,
@@ -91,18 +98,21 @@ never faster than the plan's rate, nothing new after its expiry, one audit
 record before and after each step. A plan runs once; what a crash or Ctrl-C
 leaves open is settled by "redrivectl resume".
 
+With --approval, approvals that were given elsewhere ("redrivectl approve FILE")
+are first recorded here, where the config lets approvals in files count.
+
 Ctrl-C finishes the batch in flight and releases what is held. A second one
 stops at once and leaves open intents.`,
-		Example: "  redrivectl run 3f9a\n  redrivectl run 3f9a --dry-run\n  redrivectl run 3f9a --yes -o json",
-		Args:    exactArgs("PLAN"),
+		Example: "  redrivectl run 3f9a\n  redrivectl run 3f9a --dry-run\n  redrivectl run 3f9a --yes -o json\n" +
+			"  redrivectl run 3f9a --approval 3f9a1c2d4e5f.approval.json",
+		Args: exactArgs("PLAN"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if dryRun {
-				return a.dryRun(c.Context(), args[0])
-			}
-			return a.runPlan(c.Context(), args[0])
+			o.plan = args[0]
+			return o.run(c.Context())
 		},
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "check the plan and its approvals, and say what would be done")
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "check the plan and its approvals, and say what would be done")
+	c.Flags().StringArrayVar(&o.approvals, "approval", nil, "file with an approval that was given elsewhere (repeatable)")
 	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 
@@ -145,16 +155,35 @@ func (a *app) ready(ctx context.Context, prefix string) (readyPlan, error) {
 	return readyPlan{sp.ID, p, sp.State, r}, err
 }
 
-func (a *app) runPlan(ctx context.Context, prefix string) error {
-	r, err := a.ready(ctx, prefix)
+func (o *runOptions) run(ctx context.Context) error {
+	r, err := o.app.ready(ctx, o.plan)
 	if err != nil {
 		return err
 	}
-	if err := a.confirm(runQuestion(r.id, r.plan)); err != nil {
+	carried, err := o.app.carried(o.approvals)
+	if err != nil {
 		return err
 	}
+	approver := &redrive.Approver{Plans: r.runner.Plans, Who: r.runner.Who, Now: o.app.now, Persons: r.runner.Persons}
+	if o.dryRun {
+		return o.check(ctx, r, approver, carried)
+	}
+	if err := o.app.confirm(runQuestion(r.id, r.plan)); err != nil {
+		return err
+	}
+	if err := approver.Take(ctx, string(r.id), carried...); err != nil {
+		return withHint(err, carriedHint(approver, r))
+	}
 	ended, err := r.runner.Run(ctx, string(r.id))
-	return a.reportRun(ended, r.plan, r.show(), err)
+	return o.app.reportRun(ended, r.plan, r.show(), err)
+}
+
+// carriedHint is what to do about an approval in a file that does not count.
+func carriedHint(by *redrive.Approver, r readyPlan) string {
+	if !by.Files {
+		return "have it approved in this store, or plan again under approval.files: accept"
+	}
+	return r.show()
 }
 
 func runQuestion(id redrive.PlanID, p redrive.Plan) string {
@@ -165,20 +194,21 @@ func runQuestion(id redrive.PlanID, p redrive.Plan) string {
 	return fmt.Sprintf("Run plan %s on %s: %s, at most %s/s?", id[:12], p.Queue, counts(v.Actions), p.RatePerSecond)
 }
 
-// dryRun says what run would do, from what the store and the ledger say now.
-func (a *app) dryRun(ctx context.Context, prefix string) error {
-	r, err := a.ready(ctx, prefix)
+// check says what run would do, from what the store and the ledger say now, and
+// keeps nothing.
+func (o *runOptions) check(ctx context.Context, r readyPlan, by *redrive.Approver, carried []redrive.Approval) error {
+	admitted, err := by.Admitted(ctx, string(r.id), carried...)
 	if err != nil {
-		return err
+		return withHint(err, carriedHint(by, r))
 	}
-	if err := r.runner.Check(ctx, string(r.id)); err != nil {
+	if err := r.runner.Check(ctx, string(r.id), admitted...); err != nil {
 		return withHint(err, r.show())
 	}
 	v := newPlanView(r.id, r.plan, r.state, r.plan.Tier.Needed())
-	v.DryRun, v.Approved, v.Solo = true, true, a.solo()
+	v.DryRun, v.Approved, v.Solo = true, true, o.app.solo()
 	out := v.result(r.plan, false)
 	out.After = []string{"", "dry run: the plan may run; nothing was done"}
-	return a.print(out)
+	return o.app.print(out)
 }
 
 func (a *app) resumeRun(ctx context.Context, prefix string) error {

@@ -27,6 +27,8 @@ type Persons struct {
 	// that was only declared, under a configuration of its maker's, counts for
 	// nothing.
 	Declared bool
+	// Files: approvals count that were carried here in files, whoever made them.
+	Files bool
 }
 
 // knownDeclared is Approval.Known of a person who only said who he is.

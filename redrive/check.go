@@ -6,8 +6,9 @@ import (
 )
 
 // Check says whether Run would begin the plan now, by the rules that Run begins
-// by, and begins nothing. A lease that another run holds is not looked at.
-func (r *Runner) Check(ctx context.Context, prefix string) error {
+// by, and begins nothing. Approvals that are not in the store yet can be counted
+// too. A lease that another run holds is not looked at.
+func (r *Runner) Check(ctx context.Context, prefix string, more ...Approval) error {
 	sp, err := r.Plans.LoadPlan(ctx, prefix)
 	if err != nil {
 		return fmt.Errorf("load plan %s: %w", prefix, err)
@@ -16,5 +17,5 @@ func (r *Runner) Check(ctx context.Context, prefix string) error {
 	if err != nil {
 		return fmt.Errorf("approvals of plan %s: %w", sp.ID, err)
 	}
-	return r.checkBegin(sp, as)
+	return r.checkBegin(sp, append(as, more...))
 }

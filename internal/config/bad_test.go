@@ -169,10 +169,11 @@ var badFiles = []struct {
 	{"shared store", "store: {dsn: env:STORE}\n", []string{
 		`1:14: a store that is reached by dsn is not in this build: use store.path`,
 	}},
-	{"approval to come", "approval: {mode: signed, identity: face, solo: \" \"}\n", []string{
+	{"approval to come", "approval: {mode: signed, identity: face, solo: \" \", files: yes}\n", []string{
 		`1:18: approval.mode: "signed" is not in this build, which has recorded`,
 		`1:36: approval.identity: "face" is not one of account, declared`,
 		`1:48: approval.solo: must not be empty`,
+		`1:60: approval.files: "yes" is not one of refuse, accept`,
 	}},
 }
 

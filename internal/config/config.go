@@ -243,12 +243,27 @@ const (
 	Declared Identity = "declared"
 )
 
+// Files says whether an approval that is carried here in a file counts.
+type Files string
+
+// A file names its maker, and nothing proves the name: Refuse lets none count,
+// Accept takes it at its word.
+const (
+	Refuse Files = "refuse"
+	Accept Files = "accept"
+)
+
 // Approval is how approvals are given and who counts as a person.
 type Approval struct {
 	Mode     ApprovalMode `yaml:"mode" enum:"recorded" later:"signed"`
 	Identity Identity     `yaml:"identity" enum:"account,declared"`
+	Files    Files        `yaml:"files" enum:"refuse,accept"`
 	Solo     string       `yaml:"solo"` // why one person may approve alone; empty: not allowed
 }
+
+// TakesFiles reports whether approvals in files count. Where a person is who he
+// says he is, a file is as good as his word.
+func (a Approval) TakesFiles() bool { return a.Files == Accept || a.Identity == Declared }
 
 // Audit is how the audit log names customers.
 type Audit struct {

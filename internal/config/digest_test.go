@@ -159,6 +159,7 @@ func TestShippedSettings(t *testing.T) {
 		{"margin", "queues: {q: {}}\nreconcile: {clock_margin: 1s}", false},
 		{"solo", "queues: {q: {}}\napproval: {solo: alone}", false},
 		{"declared", "queues: {q: {}}\napproval: {identity: declared}", false},
+		{"approvals in files", "queues: {q: {}}\napproval: {files: accept}", false},
 		{"mapped ledger", "queues: {q: {ledger: l}}\n" + ledgers + ", columns: {state: s}}}", false},
 		{"late rows", "queues: {q: {ledger: l}}\n" + ledgers + ", row_written: claim}}", false},
 		{"short retention", "queues: {q: {ledger: l}}\n" + ledgers + ", retention: 1d}}", false},

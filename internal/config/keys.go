@@ -127,6 +127,7 @@ func otherKeys() []key {
 		{"approval", "", "all defaults", "How approvals are given."},
 		{"approval.mode", "recorded", "", "`recorded`: a statement in the store, not signed."},
 		{"approval.identity", "account", "", "How a person is known: by the operating system's account, or `declared` by `REDRIVECTL_ACTOR`."},
+		{"approval.files", "refuse", "", "Whether approvals in files (`run --approval`) count: nothing proves who made one. With `identity: declared` they do."},
 		{"approval.solo", "", "not allowed", "Why one person alone may approve: every output and record says `solo`."},
 		{"audit", "", "all defaults", "How the audit log names customers."},
 		{"audit.customer_key", "", "a random key kept on this machine for each store", "A reference to the key of the HMAC that stands for a customer."},

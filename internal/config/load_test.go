@@ -85,7 +85,7 @@ func TestLoadDemo(t *testing.T) {
 		Policies:  map[string]Policy{"default": {File: filepath.Join(dir, "policy.yaml")}},
 		Reconcile: Reconcile{time.Second, time.Second},
 		Store:     Store{Path: filepath.Join(dir, "store.db"), Named: true},
-		Approval:  Approval{Mode: Recorded, Identity: Declared},
+		Approval:  Approval{Mode: Recorded, Identity: Declared, Files: Refuse},
 	})
 }
 
@@ -140,7 +140,7 @@ func TestLoadReference(t *testing.T) {
 		Policies:  map[string]Policy{"default": {File: filepath.Join(dir, "policy.yaml")}},
 		Reconcile: Reconcile{5 * time.Minute, time.Minute},
 		Store:     Store{Path: filepath.Join(dir, "store.db"), Named: true},
-		Approval:  Approval{Mode: Recorded, Identity: Account},
+		Approval:  Approval{Mode: Recorded, Identity: Account, Files: Refuse},
 		Audit:     Audit{CustomerKey: Secret{kind: "file", name: "customer.key", dir: dir}},
 	})
 }
@@ -151,7 +151,7 @@ func TestDefault(t *testing.T) {
 		Queues:    map[string]Queue{},
 		Reconcile: Reconcile{5 * time.Minute, time.Minute},
 		Store:     Store{Path: "/home/op/.local/state/redrivectl/store.db"},
-		Approval:  Approval{Mode: Recorded, Identity: Account},
+		Approval:  Approval{Mode: Recorded, Identity: Account, Files: Refuse},
 	}
 	got, err := Default(home)
 	if err != nil {

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/gowebpki/jcs"
-
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/redrive"
 )
@@ -17,7 +15,7 @@ import (
 // SaveApproval appends one statement. Its audit record carries the digest of
 // the statement's RFC 8785 bytes. See redrive.Plans.
 func (s *Store) SaveApproval(ctx context.Context, a redrive.Approval, rec audit.Record) error {
-	statement, err := canonicalStatement(a)
+	statement, err := redrive.CanonicalStatement(a)
 	if err != nil {
 		return err
 	}
@@ -38,17 +36,6 @@ func (s *Store) SaveApproval(ctx context.Context, a redrive.Approval, rec audit.
 		return t.append(ctx, rec)
 	})
 	return err
-}
-
-func canonicalStatement(a redrive.Approval) ([]byte, error) {
-	b, err := json.Marshal(a)
-	if err == nil {
-		b, err = jcs.Transform(b)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("encode approval: %w", err)
-	}
-	return b, nil
 }
 
 // Approvals are the statements on a plan in the order in which they were made.
@@ -154,7 +141,7 @@ func approvedByOther(p redrive.Plan, as []redrive.Approval) bool {
 }
 
 // asKnown: where the requester is known by his account, an approver who only
-// said who he is may be the requester.
+// said who he is, or whom only a file names, may be the requester.
 func asKnown(p redrive.Plan, a redrive.Approval) bool {
-	return p.RequesterKnown != "account" || a.Known != "declared"
+	return p.RequesterKnown != "account" || (a.Known != "declared" && a.Known != redrive.KnownFile)
 }

@@ -172,18 +172,21 @@ func TestOwnApprovalApprovesNoSettings(t *testing.T) {
 	}
 }
 
-// TestDeclaredNameApprovesNoSettings: the plan's requester is known by account,
-// and a name that was only declared may be the requester's.
-func TestDeclaredNameApprovesNoSettings(t *testing.T) {
+// TestUnprovenNameApprovesNoSettings: the plan's requester is known by account,
+// and a name that was only declared, or that only a file has, may be the
+// requester's.
+func TestUnprovenNameApprovesNoSettings(t *testing.T) {
 	t.Parallel()
-	f := open(t)
-	bo := f.approval(f.plan(t, "1", item(1)), "bo")
-	bo.Known = "declared"
-	if err := f.SaveApproval(context.Background(), bo, audit.Record{}); err != nil {
-		t.Fatal(err)
-	}
-	if digests, err := f.ApprovedDigests(context.Background()); len(digests) > 0 || err != nil {
-		t.Error(digests, err)
+	for _, known := range []string{"declared", redrive.KnownFile} {
+		f := open(t)
+		bo := f.approval(f.plan(t, "1", item(1)), "bo")
+		bo.Known = known
+		if err := f.SaveApproval(context.Background(), bo, audit.Record{}); err != nil {
+			t.Fatal(err)
+		}
+		if digests, err := f.ApprovedDigests(context.Background()); len(digests) > 0 || err != nil {
+			t.Errorf("%s: %v, %v", known, digests, err)
+		}
 	}
 }
 

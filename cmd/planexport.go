@@ -1,0 +1,171 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/term"
+	"github.com/redrivectl/redrivectl/redrive"
+	"github.com/spf13/cobra"
+)
+
+type planExportOptions struct {
+	app  *app
+	plan string
+	out  string
+}
+
+func newPlanExportCmd(a *app) *cobra.Command {
+	o := &planExportOptions{app: a}
+	c := &cobra.Command{
+		Use: "export PLAN", Short: "Write a plan to a file, for an approver elsewhere",
+		Long: `Write a plan to a file, so that a person who cannot reach this store can look at
+it ("redrivectl plan show FILE") and approve it ("redrivectl approve FILE"). The
+file holds what the plan's name is made of: items, classes, actions, bounds, tier
+and digests, and no payload or address. A plan whose reason or selection looks
+like it holds a secret is not exported, since its bytes cannot be masked.`,
+		Example: "  redrivectl plan export 3f9a --out plan.json\n  redrivectl plan export 3f9a > plan.json",
+		Args:    exactArgs("PLAN"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.plan = args[0]
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(c.Context())
+		},
+	}
+	c.Flags().StringVar(&o.out, "out", "", "file to write, which must not exist (default: standard output)")
+	return exits(c, exitRefused, exitAudit)
+}
+
+func (o *planExportOptions) validate() error {
+	if o.out == "" && o.app.output != outputJSON { // which it is
+		return o.app.asIs("a plan file")
+	}
+	return nil
+}
+
+func (o *planExportOptions) run(ctx context.Context) error {
+	st, err := o.app.storeToRead(ctx)
+	if err != nil {
+		return err
+	}
+	if st == nil {
+		return notFound("plan", o.plan, redrive.ErrNotFound)
+	}
+	s, err := o.app.approver(st).Standing(ctx, o.plan)
+	if err != nil {
+		return notFound("plan", o.plan, err)
+	}
+	if what := secretIn(s.Plan.Plan); what != "" {
+		return fail(exitRefused, "redrivectl plan create, with other words", "export plan %s: its %s looks like it holds a secret", s.Plan.ID, what)
+	}
+	b, err := redrive.EncodePlan(s.Plan)
+	if err != nil {
+		return err
+	}
+	b = term.CleanJSON(b) // the same JSON, harmless on a terminal
+	if o.out == "" {
+		if _, err := o.app.stdout.Write(b); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+		return nil
+	}
+	if err := writeOut(o.out, b); err != nil {
+		return err
+	}
+	v := standingView(s)
+	return o.app.print(result{
+		Object:  map[string]any{"plan": v.Plan, "item_count": v.ItemCount, "approvals_needed": v.Needed, "file": o.out},
+		Headers: []string{"what", "value"},
+		Rows: [][]string{
+			{"plan", v.Plan}, {"items", strconv.Itoa(v.ItemCount)}, {"approvals needed", strconv.Itoa(v.Needed)}, {"wrote", o.out},
+		},
+		After: []string{"", fmt.Sprintf("next, as another person, elsewhere: redrivectl approve %s --items %d --reason WHY", o.out, v.ItemCount)},
+	})
+}
+
+// secretIn names what of a plan's own words would be masked in every output.
+func secretIn(p redrive.Plan) string {
+	for _, t := range []struct{ what, text string }{
+		{"reason", p.Reason},
+		{"selection", p.Query},
+		{"stated correction", p.Lifts.Fixed},
+		{"reason to accept a provisional no", p.Lifts.AcceptProvision},
+		{"reason to accept duplicates", p.Lifts.AcceptDuplicates},
+	} {
+		if term.Mask(t.text) != t.text {
+			return t.what
+		}
+	}
+	return ""
+}
+
+// writeOut writes a new file for its owner alone; one that exists is a refusal.
+func writeOut(path string, content []byte) error {
+	err := writeNew(path, string(content), 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fail(exitRefused, "give another --out", "%s exists; it was not changed", path)
+	}
+	if err != nil {
+		return fmt.Errorf("write --out: %w", err)
+	}
+	return nil
+}
+
+// namesPlanFile tells a FILE from a PLAN: no plan's name looks like a path.
+func namesPlanFile(arg string) bool { return arg == "-" || looksLikeFile(arg) }
+
+// readArg reads a FILE argument; "-" is standard input.
+func (a *app) readArg(path string) (b []byte, err error) {
+	if path == "-" {
+		b, err = io.ReadAll(a.stdin)
+	} else {
+		b, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return b, nil
+}
+
+// planFile reads a plan that was carried here. Of its state a file tells nothing
+// but that it is over.
+func (a *app) planFile(path string) (redrive.StoredPlan, planView, error) {
+	b, err := a.readArg(path)
+	if err != nil {
+		return redrive.StoredPlan{}, planView{}, err
+	}
+	sp, err := redrive.DecodePlan(b)
+	if err != nil {
+		return redrive.StoredPlan{}, planView{}, withHint(fmt.Errorf("%s: %w", path, err), "redrivectl plan export PLAN, where the plan was made")
+	}
+	sp.State = "unknown"
+	if !a.now().Before(sp.Plan.ExpiresAt) {
+		sp.State = redrive.PlanExpired
+	}
+	return sp, newPlanView(sp.ID, sp.Plan, sp.State, 0), nil
+}
+
+// showPlanFile shows a plan that was carried here, to who is to approve it.
+func (a *app) showPlanFile(path string, items bool) error {
+	sp, v, err := a.planFile(path)
+	if err != nil {
+		return err
+	}
+	v.Items = sp.Plan.Items
+	r := v.result(sp.Plan, items)
+	if v.Needed > 0 && sp.State != redrive.PlanExpired {
+		r.After = []string{"", fmt.Sprintf("next, as another person than %s: redrivectl approve %s --items %d --reason WHY", v.Requester, path, v.ItemCount)}
+	}
+	return a.print(r)
+}
+
+// utc is a moment as statements and outputs have it.
+func utc(t time.Time) string { return t.UTC().Format(time.RFC3339) }
