@@ -165,15 +165,7 @@ func (o *showOptions) addHistory(ctx context.Context, found located, v *showView
 	if !ok {
 		return nil
 	}
-	for _, at := range full.Attempts {
-		v.Attempts = append(v.Attempts, attemptView{
-			Attempt: at.Number, ClaimedAt: moment(at.ClaimedAt), Deadline: moment(at.SendDeadline), RequestID: text(at.RequestID),
-			ErrorClass: text(at.ErrorClass), Effect: text(at.Effect), Resolved: text(string(at.Resolution)),
-		})
-	}
-	for i := len(full.Events) - 1; i >= 0; i-- {
-		v.History = append(v.History, newEventView(full.Events[i]))
-	}
+	v.Attempts, v.History = historyOf(full)
 	return nil
 }
 

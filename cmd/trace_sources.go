@@ -30,9 +30,15 @@ type tracer struct {
 	st      *store.Store // nil: none, or not to be read
 	looks   []queueLook
 	names   []store.Name // of the job, once it is known which one is meant
-	rows    []ledger.Row
+	rows    []tracedRow
 	entries []traceEntry
 	sources []sourceView
+}
+
+// tracedRow is a row with the ledger that it is in, as configured.
+type tracedRow struct {
+	ledger.Row
+	ledger string
 }
 
 // sourceView says whether a source answered.
@@ -217,7 +223,7 @@ func (t *tracer) ledger(ctx context.Context, name, consumer string) error {
 	if err != nil || !ok {
 		return err
 	}
-	t.rows = append(t.rows, row)
+	t.rows = append(t.rows, tracedRow{row, name})
 	t.entries = append(t.entries, rowEntries(name, row)...)
 	return nil
 }
