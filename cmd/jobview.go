@@ -68,7 +68,7 @@ func (a *app) jobView(x reconcile.Assessed) jobView {
 	j := x.Job
 	v := jobView{
 		JobKey: text(j.JobKey), MessageID: j.Message.MessageID, CopyID: j.Message.Copy.String(),
-		Queue: j.Queue, Origin: text(j.Message.Origin), QuarantinedBy: string(j.QuarantinedBy),
+		Queue: j.Queue, Origin: text(j.Origin), QuarantinedBy: string(j.QuarantinedBy),
 		Class: string(x.Class.Class), Rule: x.Class.Rule, Effect: string(x.Effect),
 		Disposition: string(x.Class.Disposition), Owner: text(x.Class.Owner),
 		Reason: reasonView{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,7 +118,7 @@ func (a *app) browseDump(ctx context.Context, arg string, limit int, each func(b
 		in = f
 	}
 	n := 0
-	err := dump.Read(in, func(m broker.Message) error {
+	err := dump.Look(in, func(m broker.Message) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -130,10 +131,14 @@ func (a *app) browseDump(ctx context.Context, arg string, limit int, each func(b
 	if errors.Is(err, errEnough) {
 		return broker.Completeness{Why: fmt.Sprintf("stopped at the limit of %d", limit)}, nil
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return broker.Completeness{Complete: true}, nil
+	case n > 0 && errors.Is(err, io.ErrUnexpectedEOF): // what came before it is whole
+		return broker.Completeness{Why: err.Error()}, nil
+	default:
 		return broker.Completeness{}, fmt.Errorf("read dump %s: %w", arg, err)
 	}
-	return broker.Completeness{Complete: true}, nil
 }
 
 // look browses the source and gives every job to each, assessed in batches.

@@ -12,8 +12,15 @@ const (
 	SystemReasonAt = "dead_letter_at"
 	// SystemQuarantinedBy is QuarantinedByMaxReceives where the broker moved the
 	// copy by its own dead-letter policy, QuarantinedByApplication where the
-	// consumer asked for it.
+	// consumer asked for it, and QuarantinedByBroker where the broker moved it for
+	// another reason of its own (it expired, a queue was full).
 	SystemQuarantinedBy = "dead_letter_by"
+	// SystemUnreadable says why an entry of a dump could not be read. The body is
+	// then the entry itself, as it stands in the dump.
+	SystemUnreadable = "unreadable"
+	// SystemIncomplete says what is missing of a message, so that it must not be
+	// sent: a tool printed only a part of the body.
+	SystemIncomplete = "incomplete"
 	// SystemTraceHeader is the only system attribute that SQS lets a sender set.
 	SystemTraceHeader = "AWSTraceHeader"
 )
@@ -22,4 +29,5 @@ const (
 const (
 	QuarantinedByMaxReceives = "max_receives"
 	QuarantinedByApplication = "application"
+	QuarantinedByBroker      = "broker"
 )

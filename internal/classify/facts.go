@@ -43,7 +43,7 @@ func environment() []fact {
 		{"schema_version", cel.StringType, "schema version", func(f *facts) any { return f.job.SchemaVersion }},
 		{"customer_status", cel.StringType, "status of the customer when the job was made", func(f *facts) any { return f.job.CustomerStatus }},
 		{"queue", cel.StringType, "the dead-letter queue", func(f *facts) any { return f.job.Queue }},
-		{"origin", cel.StringType, "where the copy was dead-lettered from", func(f *facts) any { return f.job.Message.Origin }},
+		{"origin", cel.StringType, "where the copy was dead-lettered from", func(f *facts) any { return f.job.Origin }},
 		{"payload_bytes", cel.IntType, "length of the payload", func(f *facts) any { return int64(f.job.PayloadBytes) }},
 		{"age", cel.DurationType, "since the message was sent; 0s if the broker does not say", func(f *facts) any { return f.age }},
 	}

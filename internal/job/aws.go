@@ -65,6 +65,7 @@ func eventBusRecord(v view, j *Job) bool {
 		j.Failure = compose(at("exhaustedRetryCondition"), pair{}, pair{}, pair{})
 	}
 	setAttempt(j, v.obj.text("retryAttempts"))
+	j.Origin = v.obj.text("targetArn")
 	j.Redrivable, j.WhyNot = false, "the record names the events and does not hold them"
 	return true
 }
@@ -86,6 +87,7 @@ func eventBridge(v view, j *Job) bool {
 	}
 	attempts, _ := v.attr("RETRY_ATTEMPTS")
 	setAttempt(j, attempts)
+	j.Origin, _ = v.attr("TARGET_ARN")
 	j.Task, j.Kind = v.obj.text("detail-type"), v.obj.text("detail-type")
 	j.Region = v.obj.text("region")
 	if cut, _ := v.attr("IS_PAYLOAD_TRUNCATED"); cut == "true" {

@@ -24,7 +24,8 @@ type recogniser func(v view, j *Job) bool
 func recognisers() []recogniser {
 	return []recogniser{
 		ownEnvelope, retryEnvelope, lambdaDestination, eventBusRecord, eventBridge, snsNotification,
-		lambdaAsync, extendedClient, celery, symfony, compressed, cloudEvent, errorEnvelope,
+		lambdaAsync, extendedClient, celery, symfony, natsAdvisory, compressed, cloudEvent,
+		framework, laravel, sidekiq, bullMQ, asynq, errorEnvelope,
 	}
 }
 
@@ -36,19 +37,15 @@ func Decode(m broker.Message, queue string) Job { return decode(m, queue, nil) }
 func decode(m broker.Message, queue string, mapping *Mapping) Job {
 	j := Job{Message: m, Queue: queue, Payload: m.Body, Format: Bare, Redrivable: true}
 	v := newView(m.Attributes, m.Body, "Body", 0)
+	v.system, v.origin = m.System, m.Origin
 	decodeView(v, &j)
 	attributeIdentity(m.Attributes, &j)
 	bodyIdentity(v.obj, &j)
-	systemFailure(m.System, &j)
-	if j.Failure.Empty() {
-		at := j.Failure.At
-		attributeFailure(m.Attributes, &j)
-		if j.Failure.At.IsZero() {
-			j.Failure.At = at // the broker's time of the quarantine
-		}
-	}
+	failureBeside(v, &j)
 	refine(&j.Failure)
 	declaredForm(v, &j)
+	origin(v, &j)
+	asDumped(m.System, &j)
 	j.QuarantinedBy = quarantinedBy(&j)
 	if j.TraceContext == "" {
 		j.TraceContext = attribute(m.System, broker.SystemTraceHeader)
@@ -85,7 +82,7 @@ func inside(v view, body []byte, path string, j *Job) {
 	bodyIdentity(inner.obj, &n)
 	keepOuter(&n, j)
 	n.References = append(n.References, j.References...)
-	n.Message, n.Queue, n.Format = j.Message, j.Queue, j.Format
+	n.Message, n.Queue, n.Format, n.Origin = j.Message, j.Queue, j.Format, j.Origin
 	n.Redrivable, n.WhyNot, n.Original = j.Redrivable, j.WhyNot, j.Original
 	*j = n
 }
@@ -145,6 +142,15 @@ func contentType(v view) string {
 	return ""
 }
 
+// origin completes where the copy came from, and how often it was tried, with
+// what the broker keeps beside the message or among its attributes.
+func origin(v view, j *Job) {
+	pubsub(v.attrs, j)
+	pubsub(v.system, j)
+	rabbitDeaths(v.system, j)
+	j.Origin = orElse(v.origin, j.Origin)
+}
+
 // quarantinedBy says who moved the copy: what the broker or the envelope says,
 // else the broker where it names the source queue, else the application where
 // there is a reason.
@@ -155,6 +161,8 @@ func quarantinedBy(j *Job) QuarantinedBy {
 		return ByMaxReceives
 	case by == broker.QuarantinedByApplication:
 		return ByApplication
+	case by == broker.QuarantinedByBroker:
+		return ByUnknown
 	case j.QuarantinedBy != "":
 		return j.QuarantinedBy
 	case j.Message.Origin != "":

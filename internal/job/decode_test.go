@@ -131,7 +131,7 @@ var decoded = map[string]struct {
 	"Sidekiq": {
 		broker.Message{Body: []byte(`{"class":"InvoiceMailer","args":[42],"jid":"b4","error_class":"Net::OpenTimeout","error_message":"execution expired","retry_count":25}`)},
 		job.Job{
-			Format: "bare", Payload: []byte(`{"class":"InvoiceMailer","args":[42],"jid":"b4","error_class":"Net::OpenTimeout","error_message":"execution expired","retry_count":25}`), Task: "InvoiceMailer", AttemptOnCopy: ptr(25),
+			Format: "sidekiq", Kind: "InvoiceMailer", Payload: []byte(`{"class":"InvoiceMailer","args":[42],"jid":"b4","error_class":"Net::OpenTimeout","error_message":"execution expired","retry_count":25}`), Task: "InvoiceMailer", AttemptOnCopy: ptr(25),
 			Failure: job.Failure{Type: "Net::OpenTimeout", Message: "execution expired", Field: "Body.error_class"}, QuarantinedBy: job.ByApplication, Redrivable: true,
 		},
 	},
@@ -147,7 +147,7 @@ func TestDecode(t *testing.T) {
 				t.Error("the message was changed:", d)
 			}
 			want := c.want
-			want.Queue = "q-dlq"
+			want.Queue, want.Origin = "q-dlq", c.message.Origin
 			if got.PayloadBytes != len(got.Payload) {
 				t.Errorf("%d bytes of payload are said to be %d", len(got.Payload), got.PayloadBytes)
 			}

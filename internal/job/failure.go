@@ -25,6 +25,8 @@ var (
 		"failurereason", "failedreason", "errorreason", "lasterror", "lasterrormessage", "deadlettererrordescription", "mtfaultmessage", "rbs2errordetails",
 		"nservicebusexceptioninfomessage", "exceptionstacktrace", "stacktrace", "errorstack", "exceptionstack", "faultmessage", "faultstring",
 	}
+	// stackNames hold a stack trace, with the causes below the error.
+	stackNames = []string{"exceptionstacktrace", "stacktrace", "errorstack", "exceptionstack", "stack", "errorstacktrace"}
 	// The last of the reasons is a business word too, see decided.
 	reasonNames = []string{"deadletterreason", "dlqreason", "dlreason", "rejectreason", "rejectionreason", "reason"}
 	timeNames   = []string{"failedat", "failuretime", "failuretimestamp", "erroredat", "lastfailedat", "nservicebustimeoffailure", "mtfaulttimestamp", "errortime", "errortimestamp"}
@@ -123,7 +125,7 @@ func flatFailure(ps []pair) Failure {
 	}
 	at := pick(ps, timeNames)
 	if f := compose(typ, code, message, at); !f.Empty() {
-		return f
+		return deeper(f, pick(ps, stackNames))
 	}
 	p := pick(ps, reasonNames)
 	if p.text == "" || p.name == "reason" && !decided(p.text) {
@@ -181,14 +183,36 @@ func textFailure(p pair) Failure {
 	return Failure{Message: p.text, Field: p.path}
 }
 
-// systemFailure reads the reason that the broker keeps beside the message. The
-// message's own word, if it has one, is nearer to the cause.
-func systemFailure(system []broker.Attribute, j *Job) {
-	if !j.Failure.Empty() {
-		return
+// failureBeside finds the failure of a message that does not tell it itself: in
+// what its broker keeps beside it, in the headers of a framework, in attributes.
+// A broker that only says how often, or that it was rejected, has the last word.
+func failureBeside(v view, j *Job) {
+	kept := brokerReason(v.system)
+	switch {
+	case !j.Failure.Empty():
+	case !kept.Empty() && !howOften(kept.Type):
+		j.Failure = kept
+	default:
+		format := j.Format
+		if framework(v, j) && format != Bare {
+			j.Format = format
+		}
+		if j.Failure.Empty() {
+			attributeFailure(v.attrs, j)
+		}
+		if j.Failure.Empty() {
+			j.Failure = kept
+		}
 	}
-	at := func(name string) pair { return pair{name, attribute(system, name), "System." + name} }
-	j.Failure = compose(at(broker.SystemReasonType), at(broker.SystemReasonCode), at(broker.SystemReasonMessage), at(broker.SystemReasonAt))
+	if j.Failure.At.IsZero() {
+		j.Failure.At = kept.At
+	}
+}
+
+// howOften reports whether a broker's reason says how a message came to be dead,
+// and not why: RabbitMQ's four, and the names for too many deliveries.
+func howOften(reason string) bool {
+	return slices.Contains([]string{"rejected", "expired", "maxlen", "delivery_limit"}, reason) || decided(reason)
 }
 
 // bodyFailure reads an error that a body carries at its top level, as an object
@@ -287,7 +311,8 @@ func errorObject(o object, path string, depth int) Failure {
 	if r := o.obj("response"); r != nil && pick(ps, objectCodes).text == "" {
 		ps = append(ps, objectPairs(object{"status": r["status"]}, path+".response")...)
 	}
-	return compose(pick(ps, objectTypes), objectCode(ps), pick(ps, objectMessages), pick(ps, append(slices.Clone(timeNames), "at", "timestamp")))
+	f := compose(pick(ps, objectTypes), objectCode(ps), pick(ps, objectMessages), pick(ps, append(slices.Clone(timeNames), "at", "timestamp")))
+	return deeper(f, pick(ps, stackNames))
 }
 
 // objectCode prefers a code; a status beside it counts where the code is only
@@ -300,19 +325,6 @@ func objectCode(ps []pair) pair {
 		}
 	}
 	return code
-}
-
-// refine looks inside the texts: the innermost of stacked causes names the
-// type, and a message that names a known cause names it where no field does.
-func refine(f *Failure) {
-	typ, message := innermost(f.Message)
-	stacked := strings.Contains(f.Message, "aused by") || strings.Contains(f.Message, " ---> ")
-	switch {
-	case typ != "" && (f.Type == "" || stacked):
-		f.Type, f.Message = typ, orElse(message, f.Message)
-	case f.Type == "":
-		f.Type = lastInText(f.Message).Phrase
-	}
 }
 
 func orElse(s, other string) string {

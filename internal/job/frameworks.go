@@ -15,6 +15,11 @@ import (
 // name, the body in base64, on SQS all of it in base64 again. They never hold
 // an exception.
 func celery(v view, j *Job) bool {
+	if task := v.header("task").text; task != "" && v.header("id").text != "" && v.header("argsrepr").name != "" {
+		j.Format, j.Task, j.Kind = "celery", task, task // on AMQP the headers are the message's
+		setAttempt(j, v.header("retries").text)
+		return true
+	}
 	o := v.obj
 	if o == nil {
 		o = asObject(base64Object(v.body))
@@ -46,30 +51,55 @@ func base64Object(body []byte) json.RawMessage {
 	return b
 }
 
-// symfony reads the stamps of Symfony Messenger: JSON in strings, in an
-// attribute of its own. The last stamp of a kind is the latest.
+// symfonyStamp begins the headers into which Symfony Messenger writes a stamp.
+// On SQS, whose names have no backslash, they are all in one attribute.
+const (
+	symfonyStamp   = "X-Message-Stamp-"
+	symfonyHeaders = "X-Symfony-Headers"
+)
+
+// symfony reads the stamps of Symfony Messenger: JSON in strings. The last stamp
+// of a kind is the latest.
 func symfony(v view, j *Job) bool {
-	const name = "X-Symfony-Headers"
-	raw, ok := v.attr(name)
-	stamps := asObject(json.RawMessage(raw))
-	if !ok || stamps == nil {
+	stamps, where := symfonyStamps(v)
+	key, details := stamp(stamps, "ErrorDetailsStamp")
+	_, sent := stamp(stamps, "SentToFailureTransportStamp")
+	if where == "" && len(details) == 0 && len(sent) == 0 {
 		return false
 	}
 	j.Format, j.QuarantinedBy = "symfony", ByApplication
 	if task, _ := v.attr("type"); task != "" {
 		j.Task, j.Kind = task, task
 	}
-	if key, list := stamp(stamps, "ErrorDetailsStamp"); len(list) > 0 {
-		i := len(list) - 1
-		path := fmt.Sprintf("%s|json[%s]|json[%d]", stringField(name), key, i)
-		at := func(k string) pair { return pair{k, list[i].text(k), path + "." + k} }
+	if i := len(details) - 1; i >= 0 {
+		path := fmt.Sprintf("%s%s]|json[%d]", orElse(where, "MessageAttributes["), key, i)
+		at := func(k string) pair { return pair{k, details[i].text(k), path + "." + k} }
 		j.Failure = compose(at("exceptionClass"), at("exceptionCode"), at("exceptionMessage"), pair{})
 	}
 	if _, list := stamp(stamps, "RedeliveryStamp"); len(list) > 0 {
 		setAttempt(j, list[len(list)-1].text("retryCount"))
 		j.Failure.At = parseTime(list[len(list)-1].text("redeliveredAt"))
 	}
+	if len(sent) > 0 {
+		j.Origin = sent[len(sent)-1].text("originalReceiverName")
+	}
 	return true
+}
+
+// symfonyStamps are the headers with stamps, and the beginning of the path to
+// them where one attribute holds all.
+func symfonyStamps(v view) (stamps object, where string) {
+	raw, _ := v.attr(symfonyHeaders)
+	if stamps = asObject(json.RawMessage(raw)); stamps != nil {
+		return stamps, stringField(symfonyHeaders) + "|json["
+	}
+	stamps = object{}
+	for _, a := range v.attrs {
+		if text, err := json.Marshal(string(a.Value)); err == nil && strings.HasPrefix(a.Name, symfonyStamp) {
+			stamps[a.Name] = text
+		}
+	}
+	return stamps, ""
 }
 
 // stamp finds the stamps of one class, with the short name that the field path

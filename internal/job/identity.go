@@ -108,11 +108,6 @@ func aside(name string) bool {
 func taskOf(o object, j *Job) {
 	switch {
 	case j.Task != "":
-	case o.has("displayName", "job"): // Laravel
-		j.Task = o.text("displayName")
-	case o.has("class", "args", "jid"): // Sidekiq
-		j.Task = o.text("class")
-		setAttempt(j, o.text("retry_count"))
 	case o.has("job_class", "arguments"): // Active Job
 		j.Task = o.text("job_class")
 	case o.has("messageType", "message"): // MassTransit

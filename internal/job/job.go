@@ -28,8 +28,12 @@ type Failure struct {
 	Code    string
 	Message string
 	At      time.Time
-	// Field is where in the message the type or code was read.
+	// Field is where in the message the type or code was read, in the form in
+	// which SQS names the parts of a message, whatever its broker.
 	Field string
+	// Signal is what the reason means where its format defines that and its words
+	// do not say it; it decides before them. Mostly empty.
+	Signal Signal `json:",omitempty"`
 }
 
 // Empty reports that the message tells no reason at all.
@@ -96,6 +100,9 @@ type Job struct {
 	BodySHA256    string
 	MessageSHA256 string
 
+	// Origin is where the copy was dead-lettered from: as the broker says, else as
+	// a framework or an integration wrote it down.
+	Origin  string
 	Queue   string // the dead-letter queue as configured
 	Message broker.Message
 }

@@ -53,6 +53,9 @@ type Cause struct {
 // code that is no HTTP status, because a wrong "nothing was sent" is the one
 // mistake that cannot be repaired.
 func CauseOf(f Failure) Cause {
+	if f.Signal != NoSignal {
+		return Cause{Signal: f.Signal, From: FromType, Phrase: f.Type}
+	}
 	text, code := lastInText(f.Message), fromCode(f.Code)
 	c := code
 	if c.Signal == NoSignal {

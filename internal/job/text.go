@@ -1,9 +1,7 @@
 package job
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 )
 
 // lastInText finds the last cause that a text names: an HTTP status in a
@@ -154,59 +152,4 @@ func hasReasonPhrase(rest string) bool {
 		}
 	}
 	return false
-}
-
-// exceptionLine matches "Type: message", qualified or by its ending.
-var exceptionLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:Exception in thread "[^"]*" |Uncaught |Unhandled |Error: (?:Uncaught )?)?((?:[A-Za-z_$][\w$]*(?:\.|::|\\|\$))+[A-Z][\w$]*|[A-Z][\w$]*(?:Error|Exception|Fault|Timeout|Failure|Refused|Interrupt|Down|Denied))(?:: ?| ?$)(.*)`)
-})
-
-// innermost cuts a text with stacked causes down to its innermost one, and
-// splits the type name off where it has one. Frameworks wrap: Java after the
-// last "Caused by:", .NET after the last "--->", Python before the first "The
-// above exception was the direct cause".
-func innermost(text string) (typ, message string) {
-	text = tail(text, maxText)
-	if i := strings.Index(text, "\nThe above exception was the direct cause"); i >= 0 {
-		text = lastLine(text[:i])
-	} else if strings.HasPrefix(strings.TrimSpace(text), "Traceback (most recent call last)") {
-		text = lastLine(text)
-	}
-	for _, mark := range []string{"Caused by: ", "caused by: ", " ---> ", "Caused by "} {
-		if i := strings.LastIndex(text, mark); i >= 0 {
-			text = text[i+len(mark):]
-		}
-	}
-	return splitException(strings.TrimSpace(text))
-}
-
-// splitException splits "A: B: message" at its last leading type name.
-func splitException(text string) (typ, message string) {
-	line, rest, _ := strings.Cut(text, "\n")
-	for range 4 {
-		m := exceptionLine().FindStringSubmatch(line)
-		if m == nil {
-			break
-		}
-		typ, line = m[1], m[2]
-	}
-	if typ == "" {
-		return "", text
-	}
-	if stack(rest) {
-		rest = ""
-	}
-	return typ, strings.TrimSpace(line + "\n" + rest)
-}
-
-// stack reports whether the lines are a stack trace, whose frames name files
-// and functions and never the cause.
-func stack(lines string) bool {
-	s := strings.TrimSpace(lines)
-	return strings.HasPrefix(s, "at ") || strings.HasPrefix(s, "Stack trace") || strings.HasPrefix(s, "#0 ") || strings.HasPrefix(s, "goroutine ") || strings.HasPrefix(s, "from ")
-}
-
-func lastLine(s string) string {
-	s = strings.TrimRight(s, "\n ")
-	return s[strings.LastIndexByte(s, '\n')+1:]
 }

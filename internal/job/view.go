@@ -11,12 +11,14 @@ import (
 
 // view is a message, or what one of its wrappers holds, while it is decoded.
 type view struct {
-	attrs []broker.Attribute
-	body  []byte
-	path  string // where in the message body lies: "Body", "Body.Message"
-	obj   object // the body as an object, nil if it is none
-	err   error  // why a body that looks like JSON is not read
-	depth int
+	attrs  []broker.Attribute
+	system []broker.Attribute
+	origin string // as the broker says it
+	body   []byte
+	path   string // where in the message body lies: "Body", "Body.Message"
+	obj    object // the body as an object, nil if it is none
+	err    error  // why a body that looks like JSON is not read
+	depth  int
 }
 
 func newView(attrs []broker.Attribute, body []byte, path string, depth int) view {

@@ -22,16 +22,50 @@ const MaxRecord = 64 << 20
 // maxNesting bounds the levels of JSON in one message.
 const maxNesting = 1000
 
+// Unreadable is an entry of a dump that is no message of a known form, or a
+// broken one.
+type Unreadable struct {
+	Index  int   // from 0
+	Offset int64 // in bytes, where the entry ends
+	Err    error
+}
+
+func (u *Unreadable) Error() string {
+	return fmt.Sprintf("dump, message %d (before byte %d): %v", u.Index, u.Offset, u.Err)
+}
+
+func (u *Unreadable) Unwrap() error { return u.Err }
+
 // Read calls each for every message of r, in order. It takes one JSON value or
 // several after another (JSON lines); each is a message, a list of messages, or
-// an object with a list under "Messages". A message in one of the forms of
-// SQS's receive-message, of the export, or of a wrapper with both under
-// "message" is recognised; anything else is an error that names its index,
-// counted from 0. An error of each ends the reading and is returned as it is.
-func Read(r io.Reader, each func(broker.Message) error) error {
+// an object with a list under "Messages" or the like. A message is recognised in
+// the form in which the tools of SQS, Pub/Sub, Service Bus, RabbitMQ, Kafka,
+// Redis queues, SQL tables and NATS print it, in that of the export, and in that
+// of a wrapper that has it under "message"; docs/envelope.md lists them. The
+// first entry that is none of these is an error (*Unreadable), since leaving it
+// out would lose it. An error of each ends the reading and is returned as it is.
+func Read(r io.Reader, each func(broker.Message) error) error { return newReader(r, each).run() }
+
+// Look is Read for who only looks: an entry that cannot be read hides none of
+// the others. It is a message too, whose body is the entry as it stands and
+// whose system attribute broker.SystemUnreadable says why. Where no entry can be
+// read the file is no dump, and the first one's error is returned. A dump that
+// ends in the middle of a message is io.ErrUnexpectedEOF, after all that came
+// before.
+func Look(r io.Reader, each func(broker.Message) error) error {
+	d := newReader(r, each)
+	d.lenient = true
+	err := d.run()
+	if err == nil && len(d.waiting) > 0 {
+		return d.waiting[0].err
+	}
+	return err
+}
+
+func newReader(r io.Reader, each func(broker.Message) error) *reader {
 	d := &reader{src: &counter{r: skipBOM(r)}, each: each}
 	d.scan = bufio.NewReaderSize(d.src, 64<<10)
-	return d.run()
+	return d
 }
 
 // counter counts the bytes taken from a reader.
@@ -69,6 +103,12 @@ type reader struct {
 	scan  *bufio.Reader
 	each  func(broker.Message) error
 	index int
+	// lenient: an entry that cannot be read is handed on as a message. It waits
+	// until the file is known to be a dump.
+	lenient bool
+	known   bool
+	waiting []refused
+	held    int // bytes that wait
 }
 
 // offset is where in the stream the reader stands, in bytes.
@@ -99,7 +139,15 @@ func (d *reader) value(c byte) error {
 	case ',': // JSON lines with a comma left at the end
 		return d.skip()
 	}
-	return fmt.Errorf("dump at byte %d: neither an object nor a list: it begins with %q", d.offset(), c)
+	err := fmt.Errorf("neither an object nor a list: it begins with %q", c)
+	if !d.lenient {
+		return fmt.Errorf("dump at byte %d: %w", d.offset(), err)
+	}
+	line, readErr := d.line()
+	if readErr != nil {
+		return readErr
+	}
+	return d.refuse(line, "", nil, err)
 }
 
 // object reads one object of the top level. One with a list of messages is read
@@ -116,23 +164,20 @@ func (d *reader) object() error {
 				break
 			}
 		}
+		d.known = true
 		if err := d.entries(); err != nil {
 			return err
 		}
 		return d.closeObject()
 	}
-	raw, err := d.raw()
-	if err != nil {
-		return err
-	}
-	return d.message(raw)
+	return d.entry()
 }
 
 // listFirst reports whether an object begins with a list of messages.
 func listFirst(head []byte) bool {
 	rest := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("{")), " \t\r\n")
-	for _, key := range []string{`"Messages"`, `"messages"`} {
-		if after, ok := bytes.CutPrefix(rest, []byte(key)); ok {
+	for _, key := range listKeys {
+		if after, ok := bytes.CutPrefix(rest, []byte(`"`+key+`"`)); ok {
 			after = bytes.TrimLeft(after, " \t\r\n")
 			return len(after) > 0 && after[0] == ':' && bytes.HasPrefix(bytes.TrimLeft(after[1:], " \t\r\n"), []byte("["))
 		}
@@ -193,10 +238,14 @@ func (d *reader) entries() error {
 
 func (d *reader) entry() error {
 	raw, err := d.raw()
-	if err != nil {
+	var bad *brokenEntry
+	switch {
+	case errors.As(err, &bad) && d.lenient:
+		return d.refuse(bad.raw, "", nil, err)
+	case err != nil:
 		return err
 	}
-	return d.message(raw)
+	return d.take(raw, "", maxLevels)
 }
 
 func (d *reader) skip() error {
@@ -225,6 +274,16 @@ func (d *reader) broken(err error) error {
 	return fmt.Errorf("dump at byte %d (message %d): %w", d.offset(), d.index, err)
 }
 
+// brokenEntry is an entry that is no JSON, with its bytes.
+type brokenEntry struct {
+	raw []byte
+	err error
+}
+
+func (b *brokenEntry) Error() string { return b.err.Error() }
+
+func (b *brokenEntry) Unwrap() error { return b.err }
+
 // raw reads one JSON value as its bytes and checks it.
 func (d *reader) raw() (json.RawMessage, error) {
 	start := d.offset()
@@ -238,37 +297,9 @@ func (d *reader) raw() (json.RawMessage, error) {
 		if errors.As(err, &syntax) {
 			start += syntax.Offset
 		}
-		return nil, fmt.Errorf("dump at byte %d (message %d): %w", start, d.index, err)
+		return nil, &brokenEntry{raw, fmt.Errorf("dump at byte %d (message %d): %w", start, d.index, err)}
 	}
 	return value, nil
-}
-
-// cut reads up to the end of one value by its brackets and quotes alone.
-func (d *reader) cut() ([]byte, error) {
-	var b []byte
-	var n nesting
-	for {
-		c, err := d.scan.ReadByte()
-		if errors.Is(err, io.EOF) && n.top() && len(b) > 0 {
-			return b, nil
-		}
-		if err != nil {
-			return nil, d.broken(err)
-		}
-		if n.top() && len(b) > 0 && ends(c) {
-			return b, d.scan.UnreadByte()
-		}
-		b = append(b, c)
-		closed := n.take(c)
-		switch {
-		case len(b) > MaxRecord:
-			return nil, fmt.Errorf("dump at byte %d: message %d is longer than %d bytes", d.offset(), d.index, MaxRecord)
-		case n.depth > maxNesting:
-			return nil, fmt.Errorf("dump at byte %d: message %d is nested deeper than %d levels", d.offset(), d.index, maxNesting)
-		case closed:
-			return b, nil
-		}
-	}
 }
 
 // nesting is where in a JSON text a byte stands.
@@ -306,19 +337,4 @@ func (n *nesting) take(c byte) bool {
 // ends reports whether a byte ends a bare word of the top level.
 func ends(c byte) bool {
 	return c == ',' || c == ']' || c == '}' || c == ':' || c == ' ' || c == '\n' || c == '\t' || c == '\r'
-}
-
-// message hands one value to each, or several where it is a list of them.
-func (d *reader) message(raw json.RawMessage) error {
-	ms, err := messages(raw)
-	if err != nil {
-		return fmt.Errorf("dump, message %d (before byte %d): %w", d.index, d.offset(), err)
-	}
-	for _, m := range ms {
-		if err := d.each(m); err != nil {
-			return err
-		}
-		d.index++
-	}
-	return nil
 }
