@@ -38,13 +38,16 @@ as you name it.
 What the last look found is kept in the store for 24 hours, without payloads, so
 that plan create --from-capture can select from it.
 
-The argument is a configured queue, or a dump of SQS messages as the AWS command
-line prints it: "-", or an existing path that contains "/" or ends in .json or .jsonl. A dump
-needs no config.`,
+The argument is a configured queue, or a dump: "-", or an existing path that
+contains "/" or ends in .json or .jsonl. A dump needs no config. It is what the
+tools of SQS, Pub/Sub, Service Bus, RabbitMQ, Kafka, Sidekiq, BullMQ, asynq,
+Laravel, Symfony and NATS print, recognised by its form: one message, a list, an
+object with a list, or JSON lines. An entry that cannot be read hides no other.`,
 		Example: "  redrivectl list digests\n  redrivectl list digests --class timeout --jobs\n" +
 			"  redrivectl list digests --by region,reason_type -o json\n" +
 			"  aws sqs receive-message --queue-url URL --max-number-of-messages 10 \\\n" +
-			"      --attribute-names All --message-attribute-names All | redrivectl list - --jobs -o json",
+			"      --attribute-names All --message-attribute-names All | redrivectl list - --jobs -o json\n" +
+			"  gcloud pubsub subscriptions pull SUBSCRIPTION --limit 100 --format=json | redrivectl list -",
 		Args:              exactArgs("QUEUE|FILE|-"),
 		ValidArgsFunction: a.completeQueues,
 		RunE: func(c *cobra.Command, args []string) error {

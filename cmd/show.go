@@ -190,6 +190,9 @@ func (v showView) result() result {
 		{"action", j.Action + ": " + j.Why},
 		{"needs", or(j.Needs)},
 	}
+	if j.WhyNot != nil {
+		rows = append(rows, []string{"not redrivable", *j.WhyNot})
+	}
 	if j.DecodeError != nil {
 		rows = append(rows, []string{"not read", *j.DecodeError})
 	}

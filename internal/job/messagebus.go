@@ -43,7 +43,7 @@ func massTransit(v view, j *Job) bool {
 		return false
 	}
 	j.Format, j.QuarantinedBy = "masstransit", ByApplication
-	j.Task = orElse(j.Task, firstText(v.obj["messageType"]))
+	j.Kind = orElse(j.Kind, firstText(v.obj["messageType"]))
 	j.Origin = v.header("MT-Fault-InputAddress").text
 	setAttempt(j, v.header("MT-Fault-RetryCount").text)
 	if typ.text == "" && v.header("MT-Fault-Message").text == "" {

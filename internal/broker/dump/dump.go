@@ -164,7 +164,6 @@ func (d *reader) object() error {
 				break
 			}
 		}
-		d.known = true
 		if err := d.entries(); err != nil {
 			return err
 		}

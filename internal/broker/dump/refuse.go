@@ -2,7 +2,6 @@ package dump
 
 import (
 	"encoding/json"
-	"errors"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
 )
@@ -33,16 +32,16 @@ func (d *reader) hand(m broker.Message) error {
 	return d.each(m)
 }
 
-// refuse deals with an entry that cannot be read. A broken message of a known
-// form proves that the file is a dump; one of no known form does not.
+// refuse deals with an entry that cannot be read. It waits for one that can be,
+// since that proves that the file is a dump.
 func (d *reader) refuse(raw []byte, entity string, o fields, why error) error {
 	u := &Unreadable{Index: d.index + len(d.waiting), Offset: d.offset(), Err: why}
 	if !d.lenient {
 		return u
 	}
 	m := unreadable(entry{o, raw, entity, u.Index}, why)
-	if d.known || o != nil && !errors.Is(why, errShape) {
-		return d.deliver(m)
+	if d.known {
+		return d.hand(m)
 	}
 	if d.held += len(raw); len(d.waiting) == maxWaiting || d.held > maxWaitingBytes {
 		return d.waiting[0].err

@@ -79,7 +79,6 @@ func (d *reader) take(raw json.RawMessage, entity string, levels int) error {
 		return d.refuse(raw, entity, o, firstOf(err, errShape))
 	}
 	if list, ok := o.listOf(); ok {
-		d.known = true
 		for _, raw := range list {
 			if err := d.take(raw, entity, levels-1); err != nil {
 				return err
