@@ -49,7 +49,7 @@ func TestMappingGivesEveryField(t *testing.T) {
 		Period: "m-1", Region: "orders", SchemaVersion: "3", DeploymentID: "g-1", TraceContext: `{"i`, Format: job.Bare,
 		Payload: []byte(`{"b": 2, "a":1.0 }`), PayloadBytes: 18, Task: "order", QuarantinedBy: job.ByIntegration, AttemptOnCopy: &four, Redrivable: true,
 		Failure:       job.Failure{Type: "Busy", Code: "429", Message: "it said no", At: time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC), Field: "envelope.failure"},
-		PayloadSHA256: sum(`{"b": 2, "a":1.0 }`), BodySHA256: sum(body), MessageSHA256: got.MessageSHA256, Queue: "q", Message: got.Message,
+		PayloadSHA256: sum(`{"b": 2, "a":1.0 }`), BodySHA256: sum(body), MessageSHA256: got.MessageSHA256, Origin: "orders", Queue: "q", Message: got.Message,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("job (-want +got):\n%s", diff)
