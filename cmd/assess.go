@@ -69,7 +69,7 @@ func (r reading) Lives(ctx context.Context, run redrive.RunID) (bool, error) {
 // assessor finds out what may be done with the jobs of a queue.
 func (a *app) assessor(q *queue, k knowledge) *reconcile.Reconciler {
 	s := reconcile.Settings{
-		Queue: q.name, Consumer: q.cfg.Consumer, LedgerName: q.cfg.Ledger,
+		Queue: q.name, Consumer: q.cfg.Consumer, Region: q.cfg.Region, LedgerName: q.cfg.Ledger,
 		ClaimLife: q.cfg.Worker.ClaimLife, MaxPause: q.cfg.Worker.MaxPause,
 		ClockMargin: a.cfg.Reconcile.ClockMargin, SecondLookAfter: a.cfg.Reconcile.SecondLookAfter,
 		TransportRetries: q.cfg.Worker.TransportRetries,

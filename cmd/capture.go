@@ -3,8 +3,10 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/redrivectl/redrivectl/redrive"
 )
 
@@ -16,6 +18,7 @@ type capturing struct {
 	ctx    context.Context //nolint:containedctx // One look's own.
 	source *source
 	writer redrive.CaptureWriter // nil: nothing is kept
+	others int                   // jobs of another region, which are not kept
 }
 
 // capture begins to keep a look at a queue; a dump is its own record.
@@ -24,7 +27,7 @@ func (a *app) capture(ctx context.Context, src *source) *capturing {
 	if src.describe == nil {
 		return c
 	}
-	st, err := a.store(ctx)
+	st, err := a.storeFor(ctx, src.name)
 	if err == nil {
 		c.writer, err = st.NewCapture(ctx, src.name, src.now())
 	}
@@ -32,8 +35,13 @@ func (a *app) capture(ctx context.Context, src *source) *capturing {
 	return c
 }
 
+// add keeps a job, unless it names another region than its queue.
 func (c *capturing) add(j job.Job) {
-	if c.writer != nil {
+	switch {
+	case c.writer == nil:
+	case reconcile.CrossesRegion(c.app.cfg.Queues[c.source.name].Region, j.Region):
+		c.others++
+	default:
 		c.check(c.writer.Add(c.ctx, j))
 	}
 }
@@ -41,6 +49,9 @@ func (c *capturing) add(j job.Job) {
 func (c *capturing) finish(l look) {
 	if c.writer == nil {
 		return
+	}
+	if c.others > 0 {
+		l.Complete, l.Why = false, fmt.Sprintf("%d jobs of another region were not kept", c.others)
 	}
 	c.check(c.writer.Finish(c.ctx, redrive.Capture{
 		Queue: c.source.name, Broker: c.source.broker, CapturedAt: l.At, Complete: l.Complete, Why: l.Why,

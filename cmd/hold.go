@@ -112,7 +112,7 @@ func (o *holdOptions) run(ctx context.Context) error {
 	if found.queue == nil {
 		return usagef("%s is a dump: only a job in a queue can be held", o.job)
 	}
-	st, err := o.app.store(ctx)
+	st, err := o.app.storeFor(ctx, found.queue.name)
 	if err != nil {
 		return err
 	}

@@ -258,7 +258,7 @@ func (o *planOptions) run(ctx context.Context) error {
 	if o.as != "" && !q.policy.Has(classify.Class(o.as)) {
 		return fail(exitUsage, "redrivectl policy check --help", "--as %s: the policy of %s has no such class", o.as, o.queue)
 	}
-	st, err := o.app.store(ctx)
+	st, err := o.app.storeFor(ctx, q.name)
 	if err != nil {
 		return err
 	}

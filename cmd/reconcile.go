@@ -64,7 +64,7 @@ func (o *reconcileOptions) run(ctx context.Context) error {
 			return err
 		}
 	}
-	st, err := o.app.store(ctx)
+	st, err := o.app.storeFor(ctx, q.name)
 	if err != nil {
 		return err
 	}

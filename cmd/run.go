@@ -312,6 +312,9 @@ func (v runView) result() result {
 
 // runner puts together what carries out plans of one queue.
 func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*redrive.Runner, error) {
+	if err := a.withinRegion(ctx, st, queueName); err != nil {
+		return nil, err
+	}
 	q, err := a.queue(ctx, queueName)
 	if err != nil {
 		return nil, err

@@ -119,6 +119,11 @@ func (o *showOptions) recordReveal(ctx context.Context, found located) error {
 	if err != nil {
 		return err
 	}
+	if found.queue != nil {
+		if err := o.app.withinRegion(ctx, st, found.queue.name); err != nil {
+			return err
+		}
+	}
 	rec, err := o.app.jobRecord(st, found.assessed.Job)
 	if err != nil {
 		return err

@@ -159,6 +159,9 @@ func (r *Reconciler) assess(v *view, j job.Job) Assessed {
 	if h, ok := v.holds[HoldIDOf(j)]; ok {
 		a.Hold = &h
 	}
+	if CrossesRegion(r.Settings.Region, j.Region) {
+		a.BoundTo = r.Settings.Region
+	}
 	r.markStale(&a)
 	a.Input = r.input(v, a)
 	a.Effect = a.Input.Effect

@@ -74,6 +74,8 @@ type Assessed struct {
 	Row     *ledger.Lookup
 	Verdict *Found      // nil: none on record for the row's attempt
 	Hold    *ManualHold // nil: nobody reviews the job
+	// BoundTo is the queue's region where the message names another; else empty.
+	BoundTo string
 	// Input is what the decision rests on. With decides again under a plan's
 	// lifts.
 	Input    Input
@@ -83,8 +85,8 @@ type Assessed struct {
 // Decision is the action for one job and the reason for it.
 type Decision struct {
 	Action Action
-	// Row is the row of the decision table that matched, from 1; 0: a manual hold,
-	// which stands before the table.
+	// Row is the row of the decision table that matched, from 1; 0: a manual hold
+	// or another region, which stand before the table.
 	Row   int
 	Why   string // short, stable, snake_case: what outputs count by
 	Needs string // for hold: what would lift it, in words a person can act on

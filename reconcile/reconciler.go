@@ -22,6 +22,7 @@ type Classifier interface {
 type Settings struct {
 	Queue      string // as configured; verdicts are kept by it
 	Consumer   string // the consumer whose rows these are
+	Region     string // that the queue is bound to; empty: any
 	LedgerName string // as configured; names the ledger in memory and records
 	// SharedOrigin: the queue's origin has several consumers.
 	SharedOrigin bool
@@ -69,10 +70,13 @@ type Reconciler struct {
 // With decides again under a plan's lifts. A claimed class replaces the
 // disposition only where the class is unknown. effects is the declaration that
 // the plan adds; it never takes back the configuration's. A manual hold is above
-// all of them.
+// all of them, and so is the region that the queue is bound to.
 func (a Assessed) With(l Lifts, effects Declared) Decision {
-	if a.Hold != nil {
+	switch {
+	case a.Hold != nil:
 		return a.Hold.decision()
+	case a.BoundTo != "":
+		return regionDecision(a.BoundTo)
 	}
 	in := a.Input
 	in.Lifts = l

@@ -151,7 +151,7 @@ func (w *work) addJobs(as []Assessed) {
 func asks(a Assessed) bool {
 	in := a.Input
 	switch {
-	case in.Mismatch, in.Standing == Committed, in.Standing == InFlight,
+	case a.BoundTo != "", in.Mismatch, in.Standing == Committed, in.Standing == InFlight,
 		in.Standing == StandsReplaced, in.Standing == ReplacementSent, in.Standing == Unscoped:
 		return false
 	case in.Verdict == Rejected && in.Standing == StandsFailed:
@@ -196,7 +196,7 @@ func (w *work) orphans(ctx context.Context, as []Assessed) ([]*subject, error) {
 	var ss []*subject
 	err := w.Ledger.Scan(ctx, window, func(row ledger.Row) error {
 		past := row.State == ledger.Fenced || !w.now.Before(SendDeadline(row, w.Settings.ClaimLife))
-		if have[row.JobKey] || row.LateAccept || !past {
+		if have[row.JobKey] || row.LateAccept || !past || CrossesRegion(w.Settings.Region, row.Region) {
 			return nil
 		}
 		s := &subject{key: row.Key, standing: standingByState(row)}

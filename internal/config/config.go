@@ -49,7 +49,8 @@ type Queue struct {
 	Sources []string `yaml:"source" format:"one-or-list"`
 	// Consumer scopes ledger rows; empty where a job has one consumer alone.
 	Consumer string `yaml:"consumer"`
-	// Region is the region of a job whose message tells none.
+	// Region is the region that the queue is bound to, and that of a job whose
+	// message tells none; empty: any.
 	Region   string        `yaml:"region"`
 	Ledger   string        `yaml:"ledger"`   // a name in Config.Ledgers, or empty
 	Provider string        `yaml:"provider"` // a name in Config.Providers, or empty
@@ -222,6 +223,9 @@ type Reconcile struct {
 type Store struct {
 	Path string `yaml:"path" format:"path"`
 	DSN  Secret `yaml:"dsn"`
+	// Region is the region that the store is bound to; empty: any, unless the
+	// store remembers one.
+	Region string `yaml:"region"`
 	// Named says that the file names the store. One that nobody named is refused
 	// where its disk would not outlive the command (CI).
 	Named bool `yaml:"-"`

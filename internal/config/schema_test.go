@@ -181,7 +181,7 @@ providers:
       page: {cursor: next, param: cursor, limit: 100}
     proves: [accepted, not_accepted]
 policies: {default: {file: policy.yaml}}
-store: {path: store.db}
+store: {path: store.db, region: eu-west-1}
 audit: {customer_key: file:customer.key}
 `)
 	wantConfig(t, got, want)
