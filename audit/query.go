@@ -20,6 +20,7 @@ type Query struct {
 	Customer     string    // the tag, not the customer's ID
 	Since        time.Time // inclusive
 	Until        time.Time // exclusive
+	After        int64     // only records with a greater sequence; 0: all
 	OldestFirst  bool      // default: newest first
 	Limit        int       // 0: all
 }
@@ -27,7 +28,7 @@ type Query struct {
 // Match reports whether the query selects r. Order and limit are the reader's.
 func (q Query) Match(r Record) bool {
 	same := func(want, have string) bool { return want == "" || want == have }
-	return same(q.Run, r.Run) && same(q.Plan, r.Plan) && same(q.Queue, r.Queue) &&
+	return (q.After == 0 || r.Seq > q.After) && same(q.Run, r.Run) && same(q.Plan, r.Plan) && same(q.Queue, r.Queue) &&
 		same(q.Action, r.Action) && same(string(q.Phase), string(r.Phase)) &&
 		same(q.JobKey, r.JobKey) && strings.HasPrefix(r.JobKey, q.JobKeyPrefix) &&
 		same(q.MessageID, r.MessageID) && same(q.CopyID, r.CopyID) && same(q.Customer, r.Customer) &&

@@ -24,6 +24,8 @@ import (
 func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"exits":       scriptExits,
+		"exposition":  scriptExposition,
+		"quiet":       scriptQuiet,
 		"json":        scriptJSON,
 		"let":         scriptLet,
 		"pick":        scriptPick,

@@ -286,6 +286,9 @@ func conditions(q audit.Query) (string, []any) {
 	add(`message_id = ? AND message_id <> ''`, q.MessageID)
 	add(`copy_id = ? AND copy_id <> ''`, q.CopyID)
 	add(`customer = ? AND customer <> ''`, q.Customer)
+	if q.After > 0 {
+		terms, args = append(terms, `seq > ?`), append(args, q.After)
+	}
 	if !q.Since.IsZero() {
 		terms, args = append(terms, `time >= ?`), append(args, nanos(q.Since))
 	}

@@ -349,6 +349,7 @@ func TestFindAudit(t *testing.T) {
 	}{
 		{audit.Query{}, []int64{6, 5, 4, 3, 2, 1}},
 		{audit.Query{Limit: 2}, []int64{6, 5}},
+		{audit.Query{After: 4}, []int64{6, 5}},
 		{audit.Query{Run: "r0"}, []int64{5, 3, 1}},
 		{audit.Query{Run: "r0", Customer: "c2", OldestFirst: true}, []int64{3}},
 		{audit.Query{JobKey: "job-1"}, []int64{2}},
