@@ -28,6 +28,7 @@ type jobView struct {
 	Reason         reasonView `json:"reason"`
 	Redrivable     bool       `json:"redrivable"`
 	WhyNot         *string    `json:"why_not_redrivable"`
+	Unwrap         bool       `json:"unwrap"`
 	Attempt        *int       `json:"attempt"`
 	Receives       int        `json:"receives"`
 	CustomerID     *string    `json:"customer_id"`
@@ -76,7 +77,7 @@ func (a *app) jobView(x reconcile.Assessed) jobView {
 			Type: text(term.Mask(j.Failure.Type)), Code: text(term.Mask(j.Failure.Code)),
 			Message: text(term.Mask(j.Failure.Message)),
 		},
-		Redrivable: j.Redrivable, WhyNot: text(j.WhyNot), Receives: j.Message.Receives,
+		Redrivable: j.Redrivable, WhyNot: text(j.WhyNot), Unwrap: j.Original != nil, Receives: j.Message.Receives,
 		CustomerID: text(j.CustomerID), CustomerStatus: text(j.CustomerStatus),
 		Kind: text(j.Kind), Task: text(term.Mask(j.Task)), Subject: text(j.Subject), Period: text(j.Period), Region: text(j.Region),
 		SchemaVersion: text(j.SchemaVersion), Version: text(j.Version), Channel: text(j.Channel),

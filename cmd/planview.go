@@ -28,6 +28,7 @@ type planView struct {
 	ItemCount int            `json:"item_count"`
 	Actions   map[string]int `json:"actions"`
 	Classes   map[string]int `json:"classes"`
+	Unwrapped int            `json:"unwrapped"`
 	Tier      string         `json:"tier"`
 	TierWhy   []string       `json:"tier_why"`
 	Needed    int            `json:"approvals_needed"`
@@ -61,6 +62,9 @@ func newPlanView(id redrive.PlanID, p redrive.Plan, state redrive.PlanState, giv
 	for _, it := range p.Items {
 		v.Actions[string(it.Action)]++
 		v.Classes[string(it.Class)]++
+		if it.Unwrap && it.Action == reconcile.Redrive {
+			v.Unwrapped++
+		}
 	}
 	for _, h := range p.Held {
 		v.Held = append(v.Held, jobView{
@@ -99,6 +103,9 @@ func (v planView) result(p redrive.Plan, items bool) result {
 			{"held", heldText(v.Held)},
 		},
 	}
+	if v.Unwrapped > 0 {
+		r.Rows = append(r.Rows, []string{"unwrapped", fmt.Sprintf("%d: what is sent is the original alone, without the wrapper that holds it", v.Unwrapped)})
+	}
 	if v.Actions["discard"] > 0 {
 		r.Rows = slices.Insert(r.Rows, 1, []string{"destroys", v.destroys()})
 	}
@@ -110,7 +117,11 @@ func (v planView) result(p redrive.Plan, items bool) result {
 		return r
 	}
 	for _, it := range p.Items {
-		r.Rows = append(r.Rows, []string{string(it.Action), strings.Join([]string{firstText(it.JobKey, it.MessageID), string(it.Class), it.Why}, "  ")})
+		cells := []string{firstText(it.JobKey, it.MessageID), string(it.Class), it.Why}
+		if it.Unwrap && it.Action == reconcile.Redrive {
+			cells = append(cells, "unwrapped")
+		}
+		r.Rows = append(r.Rows, []string{string(it.Action), strings.Join(cells, "  ")})
 	}
 	for _, h := range v.Held {
 		r.Rows = append(r.Rows, []string{"held", strings.Join([]string{firstText(or(h.JobKey), h.MessageID), h.Class, h.Why, or(h.Needs)}, "  ")})

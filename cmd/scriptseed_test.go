@@ -120,6 +120,7 @@ type seedJob struct {
 	Class    string `json:"class"`    // of a failed row
 	Accepted bool   `json:"accepted"` // by the provider
 	Gone     bool   `json:"gone"`     // acknowledged: no dead copy
+	Direct   bool   `json:"direct"`   // put into the dead-letter queue by an integration
 	Ago      string `json:"ago"`      // when it was sent; default 1h
 	Times    int    `json:"times"`    // so many jobs, with -1, -2, … behind the key
 }
@@ -203,6 +204,11 @@ func (s *seeder) add(j seedJob) {
 			Key: ledger.Key{JobKey: j.Key, Consumer: "mailer"}, Subject: j.Subject, Version: j.Version, Region: j.Region,
 			CustomerID: j.Customer, Actor: "application", PayloadSHA256: job.Decode(m, "digests").PayloadSHA256,
 		}))
+	}
+	if j.Direct {
+		s.row(j)
+		s.ts.Check(s.source.Publish(s.ctx, "digests-dlq", []broker.Outgoing{{Message: m}})[0].Err)
+		return
 	}
 	d := s.receive(m, max(j.Receives, 1))
 	if j.Accepted {

@@ -201,6 +201,9 @@ func (v showView) result() result {
 	if j.DecodeError != nil {
 		rows = append(rows, []string{"not read", *j.DecodeError})
 	}
+	if j.Unwrap {
+		rows = append(rows, []string{"unwrapped", "a redrive sends the original alone, without the wrapper that holds it"})
+	}
 	for _, at := range v.Attempts {
 		rows = append(rows, []string{"attempt " + strconv.Itoa(at.Attempt), fmt.Sprintf("claimed %s, error %s, effect %s, resolved by %s, request ID %s",
 			timeText(at.ClaimedAt), or(at.ErrorClass), or(at.Effect), or(at.Resolved), or(at.RequestID))})

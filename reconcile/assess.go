@@ -267,8 +267,8 @@ func (r *Reconciler) block(a Assessed) Block {
 	switch row := a.present(); {
 	case a.Job.MappingFailed:
 		return BlockUnmapped
-	case !a.Job.Redrivable, a.Job.Original != nil: // the wrapper itself is never sent
-		return BlockWrapped
+	case !a.Job.Redrivable:
+		return BlockNotWhole
 	case row == nil || r.Ledger.Capabilities().Writable:
 		return NotBlocked
 	case row.State == ledger.Queued, row.State == ledger.Failed && row.Retryable && row.Effect == ledger.EffectNone:

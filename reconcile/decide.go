@@ -70,6 +70,8 @@ const (
 	WhyNobodyToAsk = "nobody_to_ask"
 )
 
+const needsWhole = "the job published again by its application"
+
 const needsReconcile = "a verdict: reconcile the queue with --apply"
 
 func hold(why, needs string) (Decision, bool) {
@@ -273,8 +275,8 @@ func redrive(in Input, why, lift string) Decision {
 	switch in.Block {
 	case BlockReadOnly:
 		return Decision{Action: Hold, Why: string(in.Block), Needs: "a writable ledger, or a row that is claimable as it is"}
-	case BlockWrapped:
-		return Decision{Action: Hold, Why: string(in.Block), Needs: "unwrap"}
+	case BlockNotWhole:
+		return Decision{Action: Hold, Why: string(in.Block), Needs: needsWhole}
 	case BlockUnmapped:
 		return Decision{Action: Hold, Why: string(in.Block), Needs: job.NeedsMapping}
 	default:

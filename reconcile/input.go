@@ -56,8 +56,8 @@ const (
 	// BlockReadOnly: the ledger is read-only and the row cannot be claimed as
 	// it is.
 	BlockReadOnly Block = "ledger_read_only"
-	// BlockWrapped: the original is not whole in the message, or is wrapped.
-	BlockWrapped Block = "not_redrivable"
+	// BlockNotWhole: the message holds no whole original to send.
+	BlockNotWhole Block = "not_redrivable"
 	// BlockUnmapped: the queue's configured mapping failed on the message, so its
 	// identity is not what it may seem.
 	BlockUnmapped Block = "mapping_failed"

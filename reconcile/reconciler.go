@@ -88,6 +88,9 @@ func (a Assessed) With(l Lifts, effects Declared) Decision {
 	}
 	d := Decide(in)
 	nameTime(&d, a.Verdict)
+	if d.Why == string(BlockNotWhole) && a.Job.WhyNot != "" {
+		d.Needs = needsWhole + ", since " + a.Job.WhyNot
+	}
 	return d
 }
 

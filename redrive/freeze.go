@@ -16,6 +16,7 @@ func frozen(a reconcile.Assessed, j job.Job) Item {
 		Copy: j.Message.Copy, MessageID: j.Message.MessageID, JobKey: j.JobKey,
 		Origin: j.Message.Origin, OrderKey: j.Message.OrderKey,
 		PayloadSHA256: j.PayloadSHA256, BodySHA256: j.BodySHA256, MessageSHA256: j.MessageSHA256,
+		Unwrap: j.Original != nil, SentSHA256: j.SentSHA256,
 		Class: a.Class.Class, Rule: a.Class.Rule, Effect: a.Effect, Disposition: a.Class.Disposition,
 		Action: a.Decision.Action, Row: a.Decision.Row, Why: a.Decision.Why, Lift: a.Decision.Lift,
 		Subject: j.Subject, Version: j.Version, Period: j.Period, Region: j.Region,

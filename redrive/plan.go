@@ -65,20 +65,24 @@ func (t Tier) Needed() int {
 
 // Item is one job of a plan, frozen. It holds no payload, address or receipt.
 type Item struct {
-	Copy          broker.CopyID        `json:"copy"`
-	MessageID     string               `json:"message_id"`
-	JobKey        string               `json:"job_key,omitempty"`
-	Consumer      string               `json:"consumer,omitempty"`
-	Origin        string               `json:"origin,omitempty"`
-	OrderKey      string               `json:"order_key,omitempty"`
-	Destination   string               `json:"destination,omitempty"` // redrive only
-	PayloadSHA256 string               `json:"payload_sha256"`
-	BodySHA256    string               `json:"body_sha256"`
-	MessageSHA256 string               `json:"message_sha256"`
-	Class         classify.Class       `json:"class"`
-	Rule          string               `json:"rule"`
-	Effect        classify.Effect      `json:"effect"`
-	Disposition   classify.Disposition `json:"disposition"`
+	Copy          broker.CopyID `json:"copy"`
+	MessageID     string        `json:"message_id"`
+	JobKey        string        `json:"job_key,omitempty"`
+	Consumer      string        `json:"consumer,omitempty"`
+	Origin        string        `json:"origin,omitempty"`
+	OrderKey      string        `json:"order_key,omitempty"`
+	Destination   string        `json:"destination,omitempty"` // redrive only
+	PayloadSHA256 string        `json:"payload_sha256"`
+	BodySHA256    string        `json:"body_sha256"`
+	MessageSHA256 string        `json:"message_sha256"`
+	// Unwrap: the message only wraps its original, and the original alone is sent.
+	// SentSHA256 is then the hash of that message; BodySHA256 is its body's anyway.
+	Unwrap      bool                 `json:"unwrap,omitempty"`
+	SentSHA256  string               `json:"sent_sha256,omitempty"`
+	Class       classify.Class       `json:"class"`
+	Rule        string               `json:"rule"`
+	Effect      classify.Effect      `json:"effect"`
+	Disposition classify.Disposition `json:"disposition"`
 	// LedgerState is empty without a ledger, "missing" where no row exists.
 	LedgerState    string            `json:"ledger_state,omitempty"`
 	LedgerAttempt  *int              `json:"ledger_attempt,omitempty"`

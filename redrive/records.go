@@ -41,6 +41,10 @@ func (s *session) itemRecord(w *work) audit.Record {
 	if it.Republish {
 		r.Details["republish"] = "duplicates"
 	}
+	if it.Unwrap {
+		r.Details["unwrap"] = "true"
+		r.Details["message_sha256"], r.Details["sent_body_sha256"], r.Details["sent_sha256"] = it.MessageSHA256, it.BodySHA256, it.SentSHA256
+	}
 	return r
 }
 

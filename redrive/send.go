@@ -32,28 +32,8 @@ func (s *session) send(ctx context.Context, ws []*work) []broker.Result {
 	return rs
 }
 
-// outgoing is the dead copy as its sender made it: the same body, attributes,
-// order key and raw sections, and of the system attributes only the one that a
-// sender may set. What the broker added on dead-lettering stays behind.
 func outgoing(id PlanID, w *work) broker.Outgoing {
-	m := w.delivery.Message
-	return broker.Outgoing{
-		Message: broker.Message{
-			OrderKey: m.OrderKey, Body: m.Body, Attributes: m.Attributes,
-			System: carried(m.System), RawFormat: m.RawFormat, Raw: m.Raw,
-		},
-		DedupID: DedupID(id, m.Copy),
-	}
-}
-
-func carried(system []broker.Attribute) []broker.Attribute {
-	var as []broker.Attribute
-	for _, a := range system {
-		if a.Name == broker.SystemTraceHeader {
-			as = append(as, a)
-		}
-	}
-	return as
+	return broker.Outgoing{Message: w.job.Outgoing(), DedupID: DedupID(id, w.delivery.Copy)}
 }
 
 // packed groups the works into calls: one destination each, within the
@@ -63,7 +43,7 @@ func (s *session) packed(ws []*work) [][]int {
 	open := map[string]int{} // destination to its last part
 	size := map[string]int{}
 	for i, w := range ws {
-		to, n := w.item.Destination, messageBytes(w.delivery.Message)
+		to, n := w.item.Destination, messageBytes(w.job.Outgoing())
 		k, ok := open[to]
 		full := ok && (len(parts[k]) == atLeast(s.caps.MaxBatch, len(ws)) ||
 			s.caps.MaxBatchBytes > 0 && size[to]+n > s.caps.MaxBatchBytes)

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/job"
 )
 
 // TestOutgoing: what the sender set travels, what the broker added does not.
@@ -18,7 +19,7 @@ func TestOutgoing(t *testing.T) {
 		System:     []broker.Attribute{{Name: broker.SystemReasonType, Value: []byte("transient")}, trace, {Name: "SenderId"}},
 		RawFormat:  "amqp", Raw: []byte("raw"), Receives: 4,
 	}
-	w := &work{item: &Item{Copy: m.Copy}, delivery: broker.Delivery{Message: m, Receipt: "r"}}
+	w := &work{item: &Item{Copy: m.Copy}, delivery: broker.Delivery{Message: m, Receipt: "r"}, job: job.Decode(m, "dlq")}
 	want := broker.Outgoing{
 		Message: broker.Message{
 			OrderKey: "g", Body: m.Body, Attributes: m.Attributes, System: []broker.Attribute{trace}, RawFormat: "amqp", Raw: m.Raw,
@@ -42,7 +43,7 @@ func TestPacked(t *testing.T) {
 		to    string
 		bytes int
 	}{{"a", 4}, {"b", 1}, {"a", 4}, {"a", 4}, {"a", 20}, {"b", 1}, {"a", 1}, {"a", 1}, {"a", 1}} {
-		ws = append(ws, &work{item: &Item{Destination: x.to}, delivery: broker.Delivery{Message: broker.Message{Body: make([]byte, x.bytes)}}})
+		ws = append(ws, &work{item: &Item{Destination: x.to}, job: job.Job{Message: broker.Message{Body: make([]byte, x.bytes)}}})
 	}
 	s := &session{caps: broker.Capabilities{MaxBatch: 2, MaxBatchBytes: 10}}
 	if d := cmp.Diff([][]int{{0, 2}, {1, 5}, {3}, {4}, {6, 7}, {8}}, s.packed(ws)); d != "" {

@@ -122,7 +122,7 @@ func (s *sorter) holds(it *Item, a reconcile.Assessed, pub Published) (why, need
 	case it.Action != reconcile.Redrive:
 		return "no_action", "a decision"
 	default:
-		return s.holdsRedrive(it, a, pub)
+		return s.holdsRedrive(it, pub)
 	}
 }
 
@@ -145,11 +145,9 @@ func (s *sorter) holdsDiscard(it *Item, pub Published) (why, needs string) {
 	return s.holdsRow(it, pub)
 }
 
-func (s *sorter) holdsRedrive(it *Item, a reconcile.Assessed, pub Published) (why, needs string) {
+func (s *sorter) holdsRedrive(it *Item, pub Published) (why, needs string) {
 	l := s.req.Lifts
 	switch {
-	case !a.Job.Redrivable, a.Job.Original != nil:
-		return "not_redrivable", firstOf(a.Job.Needs, job.NeedsUnwrap)
 	case it.Destination == "":
 		return "no_destination", "the destination: --to QUEUE"
 	case s.req.Queue.FanOut && !l.FanOut:

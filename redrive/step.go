@@ -80,10 +80,12 @@ func (s *session) recheck(ctx context.Context, ws []*work) ([]*work, error) {
 	return s.drop(ctx, ws, stop)
 }
 
-// sameMessage reports that the copy holds what was approved, byte for byte.
+// sameMessage reports that the copy holds what was approved, byte for byte, and
+// that the same would be sent of it.
 func (w *work) sameMessage() bool {
-	return w.job.JobKey == w.item.JobKey && w.job.PayloadSHA256 == w.item.PayloadSHA256 &&
-		w.job.BodySHA256 == w.item.BodySHA256 && w.job.MessageSHA256 == w.item.MessageSHA256
+	j, it := w.job, w.item
+	return j.JobKey == it.JobKey && j.PayloadSHA256 == it.PayloadSHA256 && j.MessageSHA256 == it.MessageSHA256 &&
+		j.BodySHA256 == it.BodySHA256 && j.SentSHA256 == it.SentSHA256 && (j.Original != nil) == it.Unwrap
 }
 
 // compare assesses the jobs anew and stops those that are not as planned. A row

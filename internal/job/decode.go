@@ -11,10 +11,6 @@ import (
 // Bare is the format of a body that no envelope was recognised in.
 const Bare = "bare"
 
-// NeedsUnwrap is what a job needs whose original is inside a wrapper that must
-// not be sent itself. Its Job.Original says what would be sent.
-const NeedsUnwrap = "unwrap"
-
 // recogniser reads one envelope. It reports whether the message is of its kind,
 // and then has filled the job.
 type recogniser func(v view, j *Job) bool

@@ -18,16 +18,28 @@ const hashVersion = "redrivectl message v1"
 
 func hash(j *Job) {
 	j.PayloadSHA256 = digest(j.Payload)
-	j.BodySHA256 = digest(j.sent())
+	out := j.Outgoing()
+	j.BodySHA256 = digest(out.Body)
 	j.MessageSHA256 = digest(canonical(j.Message))
+	if j.Original != nil {
+		j.SentSHA256 = digest(canonical(out))
+	}
 }
 
-// sent is the body that a redrive sends.
-func (j *Job) sent() []byte {
+// Outgoing is what a redrive sends: the dead copy as its sender made it, with the
+// same body, attributes, order key and raw sections, and of the system attributes
+// only the one that a sender may set. What the broker added on dead-lettering
+// stays behind. Of a job whose original is wrapped it is the original alone, with
+// nothing of its wrapper but the order key. Identity and times are left out.
+func (j *Job) Outgoing() broker.Message {
+	m := j.Message
 	if j.Original != nil {
-		return j.Original.Body
+		return broker.Message{OrderKey: m.OrderKey, Body: j.Original.Body, Attributes: j.Original.Attributes}
 	}
-	return j.Message.Body
+	return broker.Message{
+		OrderKey: m.OrderKey, Body: m.Body, Attributes: m.Attributes,
+		System: sendable(m.System), RawFormat: m.RawFormat, Raw: m.Raw,
+	}
 }
 
 func digest(b []byte) string {

@@ -87,7 +87,6 @@ type Job struct {
 	// its reference is not); WhyNot says so in words.
 	Redrivable bool
 	WhyNot     string
-	Needs      string
 	// Original is what a redrive sends where the message wraps it; nil where the
 	// message is sent as it is.
 	Original   *Original
@@ -99,6 +98,9 @@ type Job struct {
 	PayloadSHA256 string
 	BodySHA256    string
 	MessageSHA256 string
+	// SentSHA256 is, where the original is wrapped, the hash of the message that is
+	// sent in its place, in the form of MessageSHA256.
+	SentSHA256 string
 
 	// Origin is where the copy was dead-lettered from: as the broker says, else as
 	// a framework or an integration wrote it down.
