@@ -101,7 +101,8 @@ func (o Outcome) String() string {
 // Result is the outcome of one entry of a batch. Err is nil only for Done.
 type Result struct {
 	Outcome      Outcome
-	NewMessageID string // publish: the broker's name for the new message, if it tells
+	NewMessageID string // publish and restore: the message's name now, if the broker tells
+	Copy         CopyID // restore: the copy's identity now
 	Err          error
 }
 
@@ -212,6 +213,18 @@ type Broker interface {
 	// Quarantine moves received copies to the dead-letter queue, by the broker's
 	// own means where it has one, else by copying and acknowledging.
 	Quarantine(ctx context.Context, ds []Delivery, r Reason) []Result
+}
+
+// Restorer is a broker that can put dead copies back into the dead-letter queue
+// as they were. Any other takes them as new messages, by Publish to that queue.
+type Restorer interface {
+	// Restore adds copies with their message ID, receives, times, origin and
+	// system attributes, visible at once; a copy that has expired meanwhile is
+	// kept as long as one that arrives now. A copy whose Copy names this queue
+	// keeps that identity where no other copy has it, else it gets a new one.
+	// Restoring a copy that is there under its own identity adds nothing and is
+	// Done, so that a call of unknown fate can be repeated.
+	Restore(ctx context.Context, ms []Message) []Result
 }
 
 // All returns n results that all say the same, for a call that failed whole.

@@ -20,11 +20,15 @@ func hash(j *Job) {
 	j.PayloadSHA256 = digest(j.Payload)
 	out := j.Outgoing()
 	j.BodySHA256 = digest(out.Body)
-	j.MessageSHA256 = digest(canonical(j.Message))
+	j.MessageSHA256 = MessageHash(j.Message)
 	if j.Original != nil {
 		j.SentSHA256 = digest(canonical(out))
 	}
 }
+
+// MessageHash is the third of a job's hashes, of a message alone: equal messages
+// have it whatever their identity, times and receives.
+func MessageHash(m broker.Message) string { return digest(canonical(m)) }
 
 // Outgoing is what a redrive sends: the dead copy as its sender made it, with the
 // same body, attributes, order key and raw sections, and of the system attributes

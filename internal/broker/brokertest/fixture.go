@@ -65,7 +65,7 @@ const (
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	for _, group := range [][]check{
-		fidelityChecks, leaseChecks, batchChecks, browseChecks, orderChecks, unknownChecks, quarantineChecks, lifeChecks,
+		fidelityChecks, leaseChecks, batchChecks, browseChecks, orderChecks, unknownChecks, quarantineChecks, restoreChecks, lifeChecks,
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) { c.run(newSuite(t, open(t))) })

@@ -39,20 +39,36 @@ type attr struct {
 }
 
 // Write appends one message to w as a line of JSON that Read gives back with
-// the same bytes, types, order and identity.
+// the same bytes, types, order and identity. A message of which that would lose
+// something is an error.
 func Write(w io.Writer, m broker.Message) error {
+	line, err := encode(m)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(line); err != nil {
+		return fmt.Errorf("writing the record of message %s: %w", m.MessageID, err)
+	}
+	return nil
+}
+
+// encode is the line of a message, with its end.
+func encode(m broker.Message) ([]byte, error) {
+	if err := checkText(m); err != nil {
+		return nil, fmt.Errorf("record of copy %s: %w", m.Copy, err)
+	}
 	line, err := json.Marshal(record{
 		Record: Version, Copy: m.Copy, MessageID: m.MessageID, Origin: m.Origin, OrderKey: m.OrderKey, BodyBase64: m.Body,
 		Attributes: toAttrs(m.Attributes), System: toAttrs(m.System), RawFormat: m.RawFormat, RawBase64: m.Raw,
 		Receives: m.Receives, SentAt: utc(m.SentAt), FirstReceivedAt: utc(m.FirstReceivedAt), ExpiresAt: utc(m.ExpiresAt),
 	})
 	if err != nil {
-		return fmt.Errorf("record of message %s: %w", m.MessageID, err)
+		return nil, fmt.Errorf("record of message %s: %w", m.MessageID, err)
 	}
-	if _, err := w.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("writing the record of message %s: %w", m.MessageID, err)
+	if len(line) >= MaxRecord {
+		return nil, fmt.Errorf("record of copy %s: longer than the %d bytes that can be read back", m.Copy, MaxRecord)
 	}
-	return nil
+	return append(line, '\n'), nil
 }
 
 func utc(t time.Time) time.Time {

@@ -78,6 +78,9 @@ func (d *reader) take(raw json.RawMessage, entity string, levels int) error {
 	if err != nil || levels == 0 {
 		return d.refuse(raw, entity, o, firstOf(err, errShape))
 	}
+	if _, last, err := asTrailer(raw); last {
+		return err // of an export: it counts the messages before it and is none
+	}
 	if list, ok := o.listOf(); ok {
 		for _, raw := range list {
 			if err := d.take(raw, entity, levels-1); err != nil {

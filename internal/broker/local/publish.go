@@ -90,6 +90,11 @@ func checkOutgoing(m broker.Outgoing, c QueueConfig) error {
 	if m.Delay < 0 {
 		return fmt.Errorf("delay %s is negative", m.Delay)
 	}
+	return checkTexts(m)
+}
+
+// checkTexts finds what SQL text cannot keep.
+func checkTexts(m broker.Outgoing) error {
 	if badText(m.OrderKey) || badText(m.DedupID) || badText(m.RawFormat) {
 		return errors.New("ordering key, deduplication ID and raw format must be UTF-8 text without NUL")
 	}

@@ -122,6 +122,11 @@ func (q *Queue) rowID(c broker.CopyID) (int64, bool) {
 	return id, err == nil
 }
 
+// copyID names the copy in a row of this queue.
+func (q *Queue) copyID(row int64) broker.CopyID {
+	return broker.CopyID{Entity: q.name, ID: strconv.FormatInt(row, 10)}
+}
+
 // checkBatch refuses a call that is larger than Capabilities allow.
 func checkBatch(n int) error {
 	if n > maxBatch {

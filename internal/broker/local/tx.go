@@ -103,6 +103,7 @@ func (f *File) prepareStatements(ctx context.Context) error {
 		purgeExpired, selectReady, selectNamed, leaseMessage,
 		extendLease, releaseLease, deleteLeased, checkLease,
 		copyMessage, moveAttributes, dropReason, deleteMessage,
+		holderOf, selectCopy, restoreMessage, blockLater,
 	} {
 		s, err := f.write.PrepareContext(ctx, query)
 		if err != nil {
