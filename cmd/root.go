@@ -45,11 +45,11 @@ func newRootCmd(a *app) *cobra.Command {
 	f.BoolVar(&a.noColor, "no-color", false, "never colour the output")
 	f.BoolVar(&a.yes, "yes", false, "answer yes where the command would ask")
 	must(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputForms, cobra.ShellCompDirectiveNoFileComp)))
-	addGroup(c, "See what is there:", newListCmd(a), newShowCmd(a), newTraceCmd(a), newStatusCmd(a))
+	addGroup(c, "See what is there:", newListCmd(a), newShowCmd(a), newTraceCmd(a), newStatusCmd(a), newExportCmd(a))
 	addGroup(c, "Review by hand:", newHoldCmd(a), newReleaseCmd(a))
 	addGroup(c, "Recover:", newReconcileCmd(a), newPlanCmd(a), newApprovalsCmd(a), newApproveCmd(a), newRejectCmd(a),
-		newRevokeCmd(a), newRunCmd(a), newResumeCmd(a), newRunsCmd(a))
-	addGroup(c, "Account for it:", newAuditCmd(a), newEvidenceCmd(a), newPolicyCmd(a), newLedgerCmd(a), newMetricsCmd(a))
+		newRevokeCmd(a), newRunCmd(a), newResumeCmd(a), newRunsCmd(a), newImportCmd(a))
+	addGroup(c, "Account for it:", newAuditCmd(a), newEvidenceCmd(a), newPolicyCmd(a), newLedgerCmd(a), newStoreCmd(a), newMetricsCmd(a))
 	addGroup(c, "Start:", newDemoCmd(a), newInitCmd(a), newCompletionCmd(a), newVersionCmd(a))
 	c.SetHelpCommandGroupID("Start:") // else the help has a heading with nothing under it
 	c.AddCommand(newGenCmd())

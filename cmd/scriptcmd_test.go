@@ -40,6 +40,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"await":       scriptAwait,
 		"awaitdead":   scriptAwaitDead,
 		"hostile":     scriptHostile,
+		"mixed":       scriptMixed,
 		"interrupted": scriptInterrupted,
 		"provider":    scriptProviderCmd,
 	}

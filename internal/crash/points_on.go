@@ -38,4 +38,9 @@ var points = []Point{
 	"resume.2.acknowledged",
 	"resume.2.stopped",
 	"resume.3.settled",
+	"export.1.intended",
+	"export.2.recorded",
+	"import.1.intended",
+	"import.2.restored",
+	"import.3.recorded",
 }

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -64,16 +63,40 @@ func (t *tx) sameCopy(ctx context.Context, run redrive.RunID, m broker.Message) 
 // archived no such copy, and redrive.ErrChanged when what is stored is not what
 // was saved. The job's Payload is empty: it is part of the body.
 func (s *Store) Archived(ctx context.Context, run redrive.RunID, c broker.CopyID) (redrive.Archived, error) {
-	a := redrive.Archived{Run: run}
+	var found []redrive.Archived
+	err := s.EachArchived(ctx, ArchiveQuery{Run: run, Copy: c.String()}, func(a redrive.Archived) error {
+		found = append(found, a)
+		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("archived copy %s of run %s: %w", c, run, redrive.ErrNotFound)
+	}
+	if err != nil {
+		return redrive.Archived{Run: run}, err
+	}
+	return found[0], nil
+}
+
+// EachArchived calls each for the copies that the query selects, whole, in the
+// order in which they were archived. It is redrive.ErrChanged when what is stored
+// is not what was saved. The job's Payload is empty: it is part of the body.
+func (s *Store) EachArchived(ctx context.Context, q ArchiveQuery, found func(redrive.Archived) error) error {
+	where, args := q.conditions()
+	return each(ctx, s.read, func(rows *sql.Rows) error {
+		a, err := scanArchived(rows)
+		if err != nil {
+			return err
+		}
+		return found(a)
+	}, `SELECT run, copy, plan, queue, owner, action, archived_at, retention_seconds, job, body, raw, sha256
+  FROM archives`+where+` ORDER BY rowid`, args...)
+}
+
+func scanArchived(rows *sql.Rows) (a redrive.Archived, err error) {
 	var at, retention int64
 	var rest, body, raw []byte
-	var sum string
-	err := s.read.QueryRowContext(ctx, `SELECT plan, queue, owner, action, archived_at, retention_seconds, job, body, raw, sha256
-  FROM archives WHERE run = ? AND copy = ?`, string(run), c.String()).
-		Scan(&a.Plan, &a.Queue, &a.Owner, &a.Action, &at, &retention, &rest, &body, &raw, &sum)
-	if errors.Is(err, sql.ErrNoRows) {
-		return a, fmt.Errorf("archived copy %s of run %s: %w", c, run, redrive.ErrNotFound)
-	}
+	var copyID, sum string
+	err = rows.Scan(&a.Run, &copyID, &a.Plan, &a.Queue, &a.Owner, &a.Action, &at, &retention, &rest, &body, &raw, &sum)
 	if err == nil && sum != archiveSum(rest, body, raw) {
 		err = redrive.ErrChanged
 	}
@@ -81,10 +104,13 @@ func (s *Store) Archived(ctx context.Context, run redrive.RunID, c broker.CopyID
 		err = json.Unmarshal(rest, &a.Job)
 	}
 	if err != nil {
-		return a, fmt.Errorf("read archived copy %s of run %s: %w", c, run, err)
+		return a, fmt.Errorf("read archived copy %s of run %s: %w", copyID, a.Run, err)
 	}
 	a.At, a.Retention = fromNanos(at), time.Duration(retention)*time.Second
-	a.Job.Message.Body, a.Job.Message.Raw = body, raw
+	a.Job.Message.Body = body
+	if len(raw) > 0 { // else body and attributes are the whole message
+		a.Job.Message.Raw = raw
+	}
 	return a, nil
 }
 

@@ -15,18 +15,19 @@ import (
 const busyPragma = "busy_timeout(10000)"
 
 // dsn is the URI of the file. modeof gives the write-ahead log the mode of the
-// database itself; recursive_triggers makes REPLACE fire the delete trigger.
+// database itself; recursive_triggers makes REPLACE fire the delete trigger;
+// secure_delete overwrites what is removed.
 func dsn(path, vfs, mode string) string {
-	v := url.Values{"mode": {mode}}
+	v := url.Values{"mode": {mode}, "modeof": {path}}
 	v.Add("_pragma", busyPragma)
 	if vfs != "" {
 		v.Set("vfs", vfs)
 	}
 	if mode == "rw" {
-		v.Set("modeof", path)
 		v.Add("_pragma", "recursive_triggers(1)")
 		v.Add("_pragma", "synchronous(full)")
 		v.Add("_pragma", "foreign_keys(1)")
+		v.Add("_pragma", "secure_delete(1)")
 		v.Add("_pragma", "temp_store(memory)") // the journal of savepoints
 	}
 	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: strings.ReplaceAll(v.Encode(), "+", "%20")}

@@ -39,6 +39,7 @@ func OpenReadOnly(ctx context.Context, path string, o Options) (*Store, error) {
 }
 
 func (s *Store) openReading(ctx context.Context, o Options) error {
+	_ = prepareSides(s.path) // where they cannot be made SQLite makes none either
 	first := s.openRead(ctx, dsn(s.path, o.VFS, "ro"))
 	if first == nil {
 		return nil

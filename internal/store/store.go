@@ -13,8 +13,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -115,33 +113,6 @@ func (s *Store) openWriting(ctx context.Context, o Options) error {
 	}
 	if err != nil {
 		return errors.Join(err, write.Close(), s.read.Close())
-	}
-	return nil
-}
-
-// prepareFiles makes folder and file with their modes before SQLite, which asks
-// the umask, can. The shared memory file is made for the same reason.
-func prepareFiles(path string, create bool) error {
-	_, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) && !create {
-		return ErrNoStore
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if create {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return fmt.Errorf("%w: %w", audit.ErrNotWritable, err)
-		}
-	}
-	for _, name := range []string{path, path + "-shm"} {
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-		if err == nil {
-			err = f.Close()
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", audit.ErrNotWritable, err)
-		}
 	}
 	return nil
 }

@@ -93,8 +93,8 @@ func open(path string, o Options) (*File, error) {
 }
 
 // ensureFile says clearly that the file is missing, or creates it before
-// SQLite does, with a mode that keeps payloads from other accounts; SQLite gives
-// its side files the same mode.
+// SQLite does, with a mode that keeps payloads from other accounts; modeof gives
+// the write-ahead log the same.
 func ensureFile(path string, create bool) error {
 	if !create {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -143,6 +143,7 @@ func dsn(abs string, o Options, extra string) string {
 	if extra != "" {
 		q.Add("_pragma", extra)
 	}
+	q.Set("modeof", abs) // the write-ahead log holds payloads too
 	q.Set("mode", "rw")
 	if o.Create {
 		q.Set("mode", "rwc")
