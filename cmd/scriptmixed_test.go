@@ -90,7 +90,8 @@ func mixedMessage(n int) broker.Message {
 		binary[i] = byte(r.Uint32())
 	}
 	bodies := [][]byte{
-		{}, nil, binary, []byte("text\r\n\ttab"), []byte(hostileText), []byte("\xff\xfe not UTF-8 \xc3\x28"), []byte("\x00"),
+		{},
+		nil, binary, []byte("text\r\n\ttab"), []byte(hostileText), []byte("\xff\xfe not UTF-8 \xc3\x28"), []byte("\x00"),
 		fmt.Appendf(nil, `{"format":"redrivectl/v1","job_key":"j-%d","payload":{"n":1.0,"n":1e2}}`, n),
 		[]byte(`{"truncated": "` + strings.Repeat("é", n%50)), bytes.Repeat([]byte{0xff, 0}, 1+n%3000),
 	}
