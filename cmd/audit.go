@@ -309,5 +309,5 @@ func newAuditExportCmd(a *app) *cobra.Command {
 			}
 			return st.ExportAudit(c.Context(), a.stdout)
 		},
-	}, exitRefused, exitAudit)
+	}, exitRefused)
 }

@@ -193,7 +193,7 @@ wrote elsewhere.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.showPlan(c.Context(), args[0], items) },
 	}
 	c.Flags().BoolVar(&items, "items", false, "list every item and every held job")
-	return exits(c, exitRefused)
+	return exits(c, exitRefused, exitAudit)
 }
 
 func (a *app) showPlan(ctx context.Context, prefix string, items bool) error {

@@ -41,7 +41,7 @@ Then print the plan as it stands.
 A plan that was rejected, revoked or dropped, or that expired, ends the wait with
 code 4. With --timeout, a plan that is not there in time ends it with code 3; a
 run that died leaves its plan running, so a wait for its end wants a time-out.`,
-		Example: "  redrivectl plan wait 3f9a\n  redrivectl plan wait 3f9a --timeout 30m -o json && redrivectl run 3f9a --yes -o json\n" +
+		Example: "  redrivectl plan wait 3f9a\n  redrivectl plan wait 3f9a --timeout 30m -o json\n" +
 			"  redrivectl plan wait 3f9a --for finished --timeout 2h",
 		Args: exactArgs("PLAN"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -55,7 +55,7 @@ run that died leaves its plan running, so a wait for its end wants a time-out.`,
 	c.Flags().StringVar(&o.goal, "for", forApproved, "what to wait for: approved or finished")
 	c.Flags().StringVar(&o.timeout, "timeout", "", "wait no longer than this, such as 30m (default: until the plan expires or ends)")
 	must(c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{forApproved, forFinished}, cobra.ShellCompDirectiveNoFileComp)))
-	return exits(c, exitPartly, exitRefused, exitInterrupted)
+	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 
 func (o *planWaitOptions) validate() error {

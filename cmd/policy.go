@@ -91,7 +91,7 @@ which row of the decision table gave the action; the JSON has every rule.`,
 	}
 	c.Flags().StringVar(&queue, "queue", "", "look for the job in this queue alone")
 	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
-	return exits(c, exitRefused)
+	return exits(c)
 }
 
 func (a *app) printTable() error {

@@ -64,7 +64,7 @@ func newRunsListCmd(a *app) *cobra.Command {
 			}
 			return a.listRuns(c.Context(), queue)
 		},
-	})
+	}, exitRefused)
 }
 
 func atMostOne(name string) cobra.PositionalArgs {
@@ -155,7 +155,7 @@ func newRunsShowCmd(a *app) *cobra.Command {
 		Use: "show RUN", Short: "Show one run",
 		Example: "  redrivectl runs show 81c2\n  redrivectl runs show 81c2 -o json", Args: exactArgs("RUN"),
 		RunE: func(c *cobra.Command, args []string) error { return a.showRun(c.Context(), args[0]) },
-	})
+	}, exitRefused)
 }
 
 func (a *app) showRun(ctx context.Context, prefix string) error {

@@ -25,7 +25,7 @@ runs. Without arguments, all configured queues.`,
 		Example: "  redrivectl status\n  redrivectl status digests -o json", Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeQueues,
 		RunE:              func(c *cobra.Command, args []string) error { return a.status(c.Context(), args) },
-	}, exitPartly, exitRefused, exitInterrupted)
+	}, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 
 // queueStatus is where one queue stands.
