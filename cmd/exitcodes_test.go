@@ -21,8 +21,8 @@ import (
 // the codes that its help names. These tests are over the tree of commands, so a
 // new command is in them from the first day.
 
-// leaves are the commands that do something, by name.
-func leaves(t *testing.T) map[string]string {
+// leafCommands are the commands that do something, by name.
+func leafCommands(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for path, c := range commands(t) {
@@ -75,7 +75,7 @@ func failed(t *testing.T, help string, code int, stdout, stderr string) {
 // TestC25WrongUsage: what cannot be meant is refused by every command.
 func TestC25WrongUsage(t *testing.T) {
 	t.Parallel()
-	for path, help := range leaves(t) {
+	for path, help := range leafCommands(t) {
 		for _, wrong := range [][]string{{"--no-such-flag"}, {"a", "b", "c", "--store"}} {
 			t.Run(path+strings.Join(wrong, " "), func(t *testing.T) {
 				t.Parallel()
@@ -92,7 +92,7 @@ func TestC25WrongUsage(t *testing.T) {
 // needsNothing are examples that work without a store and without a queue, or
 // whose queue need not be there.
 var needsNothing = []string{
-	"list - --jobs -o json", "policy window --queue digests -o json", "policy window --queue digests --retention 96h",
+	"list -", "list - --jobs -o json", "policy window --queue digests -o json", "policy window --queue digests --retention 96h",
 	"completion bash", "completion fish", "completion powershell", "completion zsh", "version", "version -o json",
 	"init", "init --file config/redrivectl.yaml", "init --print", "init --schema > redrivectl.schema.json",
 	"ledger init --print", "policy check --print > policy.yaml", "policy explain",
@@ -143,13 +143,14 @@ func TestC25BrokenWorld(t *testing.T) {
 
 // shownElsewhere are the codes that no script can show, with the test that does.
 var shownElsewhere = map[string]string{
-	"list 3":            "TestListIncomplete",
 	"list 130":          "TestC25Interrupted",
 	"status 130":        "TestC25Interrupted",
 	"plan create 130":   "TestC25Interrupted",
 	"plan wait 130":     "TestC25Interrupted",
 	"reconcile 130":     "TestC25Interrupted",
 	"trace 130":         "TestC25Interrupted",
+	"evidence 130":      "TestC25Interrupted",
+	"metrics 130":       "TestC25Interrupted",
 	"demo provider 0":   "TestDemoProcessesEndWithTheirStandardInput",
 	"demo provider 130": "TestDemoProcessesEndWithTheirStandardInput",
 	"demo worker 0":     "TestDemoProcessesEndWithTheirStandardInput",
@@ -157,7 +158,7 @@ var shownElsewhere = map[string]string{
 }
 
 // notInThisVersion are codes that need a broker whose looks can be incomplete.
-var notInThisVersion = []string{"status 3", "plan create 3"}
+var notInThisVersion = []string{"status 3"}
 
 var shownCode = regexp.MustCompile(`(?m)^(?:exits|interrupted)(?: -twice)? (\d+) redrivectl (.+)$`)
 
@@ -170,7 +171,7 @@ func TestC25EachCodeIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := leaves(t)
+	all := leafCommands(t)
 	shown := map[string]bool{}
 	for _, s := range scripts {
 		for _, m := range shownCode.FindAllStringSubmatch(readFile(t, s), -1) {
@@ -228,24 +229,27 @@ func TestC25Interrupted(t *testing.T) {
 	run := func(ctx context.Context, args ...string) (int, string, string) {
 		var out, errs bytes.Buffer
 		code := Run(ctx, Env{
-			Args: append(args, "--config", config, "-o", "json"), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Now: time.Now,
+			Args: append(args, "--config", config), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Now: time.Now,
 			Getenv: func(name string) string {
 				return map[string]string{"HOME": dir, "XDG_STATE_HOME": dir, "XDG_CONFIG_HOME": dir}[name]
 			},
 		})
 		return code, out.String(), errs.String()
 	}
-	create := []string{"plan", "create", "digests", "--all", "--as", "throttled", "--max", "5", "--reason", "outage"}
-	code, stdout, stderr := run(t.Context(), create...)
+	create := slices.Clip([]string{"plan", "create", "digests", "--all", "--as", "throttled", "--max", "5", "--reason", "outage"})
+	code, stdout, stderr := run(t.Context(), append(create, "-o", "json")...)
 	var plan planView
 	if err := json.Unmarshal([]byte(stdout), &plan); err != nil || code != exitDone {
 		t.Fatalf("exit %d, %v: %s", code, err, stderr)
 	}
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, args := range [][]string{{"list", "digests"}, {"status"}, create, {"plan", "wait", plan.Plan}, {"reconcile", "digests"}, {"trace", "d-1"}} {
+	for _, args := range [][]string{
+		{"list", "digests"}, {"status"}, create, {"plan", "wait", plan.Plan}, {"reconcile", "digests"}, {"trace", "d-1"},
+		{"evidence", "d-1", "--out", filepath.Join(dir, "evidence")}, {"metrics"},
+	} {
 		code, stdout, stderr := run(interrupted, args...)
-		if code != exitInterrupted || stdout != "" || !strings.Contains(stderr, `"code":130`) {
+		if code != exitInterrupted || stdout != "" || !strings.Contains(stderr, "redrivectl: interrupted\n") {
 			t.Errorf("%v: exit %d, %q, %q", args, code, stdout, stderr)
 		}
 	}

@@ -62,7 +62,7 @@ without a host is one of this machine alone.`,
 	f.DurationVar(&o.window, "window", 24*time.Hour, "how far back ledger rows are sampled")
 	f.StringSliceVar(&o.regions, "region", nil, "regions to name in labels, beside those of the config")
 	f.StringSliceVar(&o.versions, "schema-version", nil, "schema versions to name in labels")
-	return exits(c, exitPartly, exitRefused, exitInterrupted)
+	return exits(c, exitPartly, exitInterrupted)
 }
 
 func (o *metricsOptions) validate() error {
