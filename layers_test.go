@@ -46,6 +46,7 @@ var layers = []struct {
 	{"internal/provider/*", []string{"internal/provider", "internal/provider/providertest"}},
 	{"internal/store", []string{"redrive", "reconcile", "audit", "internal/job", "internal/ledger", "internal/broker", "internal/classify", "internal/crash"}},
 	{"internal/config", []string{"internal/classify", "internal/job", "internal/expr", "internal/broker", "internal/ledger", "internal/provider"}},
+	{"internal/reference", []string{"internal/job"}},
 	{"internal/worker", []string{"internal/broker", "internal/ledger", "internal/provider", "internal/job", "internal/classify", "internal/crash"}},
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
 )
 
 // evidenceGatherer makes the files of a bundle from what a trace has found.
@@ -123,7 +124,7 @@ func (g *evidenceGatherer) addJob(ctx context.Context) error {
 	q, err := g.app.queue(ctx, g.job.Queue)
 	var as []reconcile.Assessed
 	if err == nil {
-		as, err = g.app.assessor(q, reading{g.st}).Assess(ctx, []job.Job{*g.job})
+		as, err = g.app.judge(q, reading{g.st}).Assess(ctx, []job.Job{*g.job}, redrive.Lifts{})
 	}
 	if err != nil {
 		g.lacks("job.json and decision.json", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
 )
 
 // located is a job that was asked for by name, with what it was found in.
@@ -84,10 +85,10 @@ func (a *app) findIn(ctx context.Context, name, arg string) ([]located, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := a.assessor(q, reading{st})
+	r := a.judge(q, reading{st})
 	var hits []located
 	for _, id := range slices.Sorted(maps.Keys(exact)) {
-		xs, err := r.Assess(ctx, exact[id][:1])
+		xs, err := r.Assess(ctx, exact[id][:1], redrive.Lifts{})
 		if err != nil {
 			return nil, err
 		}

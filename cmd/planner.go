@@ -77,6 +77,7 @@ func (a *app) judge(q *queue, k knowledge) redrive.Judge {
 		Disposition: func(c classify.Class) (classify.Disposition, bool) {
 			return q.policy.Of(c, "claimed").Disposition, q.policy.Has(c)
 		},
+		References: references{a.storage()},
 	}
 }
 

@@ -108,6 +108,7 @@ type seedJob struct {
 	Region     string            `json:"region"`
 	Schema     string            `json:"schema"`
 	Payload    json.RawMessage   `json:"payload"`
+	References json.RawMessage   `json:"references"`
 	Body       string            `json:"body"`        // in place of the envelope
 	BodyBase64 []byte            `json:"body_base64"` // the same, as bytes
 	Attributes map[string]string `json:"attributes"`
@@ -287,11 +288,15 @@ func (j seedJob) message(ts *testscript.TestScript) broker.Message {
 		if j.Payload == nil {
 			j.Payload = json.RawMessage(`{"week":"2026-W20"}`)
 		}
-		b, err := json.Marshal(map[string]any{
+		envelope := map[string]any{
 			"format": job.FormatOwn, "job_key": null(j.Key), "subject": null(j.Subject), "version": null(j.Version), "kind": null(j.Kind),
 			"channel": null(j.Channel), "customer": map[string]any{"id": null(j.Customer), "status": null(j.Status)},
 			"period": null(j.Period), "region": null(j.Region), "schema_version": null(j.Schema), "payload": j.Payload,
-		})
+		}
+		if j.References != nil {
+			envelope["references"] = j.References
+		}
+		b, err := json.Marshal(envelope)
 		ts.Check(err)
 		m.Body = b
 	}

@@ -19,6 +19,8 @@ type showOptions struct {
 	queue  string
 	reveal bool
 	reason string
+	// reference is whose content is to be shown: its number, or its kind.
+	reference string
 }
 
 func newShowCmd(a *app) *cobra.Command {
@@ -31,7 +33,11 @@ its four IDs, its history in the ledger, and what it needs. JOB is a job key or
 a unique beginning of one, or a message ID, or a FILE with one message.
 
 Secrets in payload and attributes are masked. --reveal shows them as they are,
-and is itself recorded in the audit log first.`,
+and is itself recorded in the audit log first.
+
+What the job points to (payload, rendering, stack_trace) is listed with whether it
+still is what its SHA-256 says. --reference shows it: fetched from the storage that
+the config names, verified, and not kept.`,
 		Example: "  redrivectl show 7e37a8fe\n  redrivectl show 7e37a8fe --reveal --reason \"ticket 4711\"\n  redrivectl show 7e37a8fe -o json",
 		Args:    exactArgs("JOB"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -45,6 +51,7 @@ and is itself recorded in the audit log first.`,
 	c.Flags().StringVar(&o.queue, "queue", "", "look for the job in this queue alone")
 	c.Flags().BoolVar(&o.reveal, "reveal", false, "show secrets in payload and attributes; recorded in the audit log")
 	c.Flags().StringVar(&o.reason, "reason", "", "why the secrets are needed, for the audit log")
+	c.Flags().StringVar(&o.reference, "reference", "", "show what the job points to: a number of the list, or payload, rendering, stack_trace")
 	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
 	return exits(c, exitRefused, exitAudit)
 }
@@ -58,6 +65,8 @@ type showView struct {
 	Attempts   []attemptView   `json:"attempts"`
 	History    []eventView     `json:"history"`
 	Evidence   any             `json:"evidence"`
+	References []referenceView `json:"references"`
+	Content    *contentView    `json:"content"`
 	Revealed   bool            `json:"revealed"`
 }
 
@@ -107,6 +116,14 @@ func (o *showOptions) run(ctx context.Context) error {
 		}
 	}
 	v := o.view(found)
+	v.References = o.app.referenceViews(ctx, found.assessed.Job)
+	if o.reference != "" {
+		c, err := o.app.content(ctx, found.assessed.Job, o.reference, o.reveal)
+		if err != nil {
+			return err
+		}
+		v.Content = &c
+	}
 	if err := o.addHistory(ctx, found, &v); err != nil {
 		return err
 	}
@@ -135,10 +152,9 @@ func (o *showOptions) recordReveal(ctx context.Context, found located) error {
 
 func (o *showOptions) view(found located) showView {
 	x := found.assessed
-	p := term.Payload(x.Job.Payload, term.PayloadOptions{Reveal: o.reveal})
 	v := showView{
 		Job: o.app.jobView(x), Copies: found.copies, Revealed: o.reveal, Attributes: []attributeView{},
-		Payload:  payloadView{Form: string(p.Form), Text: p.Text, Bytes: len(x.Job.Payload), Cut: p.Cut},
+		Payload:  newPayloadView(x.Job.Payload, o.reveal),
 		Attempts: []attemptView{}, History: []eventView{},
 	}
 	for _, set := range [][]broker.Attribute{x.Job.Message.Attributes, x.Job.Message.System} {
@@ -198,6 +214,12 @@ func (v showView) result() result {
 	if j.WhyNot != nil {
 		rows = append(rows, []string{"not redrivable", *j.WhyNot})
 	}
+	if h := j.Hold; h != nil {
+		rows = append(rows, []string{"on hold", fmt.Sprintf("for %s, by %s, since %s: %s", h.Owner, h.By, h.At.Format(time.RFC3339), h.Reason)})
+	}
+	for _, r := range v.References {
+		rows = append(rows, r.row())
+	}
 	if j.DecodeError != nil {
 		rows = append(rows, []string{"not read", *j.DecodeError})
 	}
@@ -215,10 +237,21 @@ func (v showView) result() result {
 		rows = append(rows, []string{"attribute", fmt.Sprintf("%s (%s): %s", at.Name, at.Type, at.Value)})
 	}
 	rows = append(rows, []string{"payload", fmt.Sprintf("%d bytes, %s, SHA-256 %s", v.Payload.Bytes, v.Payload.Form, j.PayloadSHA256)})
-	for line := range strings.Lines(v.Payload.Text) {
-		rows = append(rows, []string{"", strings.TrimRight(line, "\n")})
+	rows = append(rows, v.Payload.lines()...)
+	if c := v.Content; c != nil {
+		rows = append(rows, []string{"reference " + strconv.Itoa(c.N), fmt.Sprintf("%d bytes, %s, verified", c.Payload.Bytes, c.Payload.Form)})
+		rows = append(rows, c.Payload.lines()...)
 	}
 	return result{Object: v, Headers: []string{"what", "value"}, Rows: rows}
+}
+
+// lines are the rows of a payload's text.
+func (p payloadView) lines() [][]string {
+	var rows [][]string
+	for line := range strings.Lines(p.Text) {
+		rows = append(rows, []string{"", strings.TrimRight(line, "\n")})
+	}
+	return rows
 }
 
 func newEventView(e ledger.Event) eventView {

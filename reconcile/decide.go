@@ -272,15 +272,28 @@ func discard(in Input, why, lift string) Decision {
 }
 
 func redrive(in Input, why, lift string) Decision {
-	switch in.Block {
-	case BlockReadOnly:
-		return Decision{Action: Hold, Why: string(in.Block), Needs: "a writable ledger, or a row that is claimable as it is"}
-	case BlockNotWhole:
-		return Decision{Action: Hold, Why: string(in.Block), Needs: needsWhole}
-	case BlockUnmapped:
-		return Decision{Action: Hold, Why: string(in.Block), Needs: job.NeedsMapping}
-	default:
+	if in.Block == NotBlocked {
 		return Decision{Action: Redrive, Why: why, Lift: lift}
+	}
+	return Decision{Action: Hold, Why: string(in.Block), Needs: in.Block.needs()}
+}
+
+func (b Block) needs() string {
+	switch b {
+	case BlockReadOnly:
+		return "a writable ledger, or a row that is claimable as it is"
+	case BlockNotWhole:
+		return needsWhole
+	case BlockUnmapped:
+		return job.NeedsMapping
+	case BlockReferenceMismatch:
+		return "a person: what the job points to is not what its SHA-256 says"
+	case BlockReferenceMissing:
+		return "what the job points to, which is gone from its storage"
+	case BlockReferenceUnreadable:
+		return "the storage of what the job points to, to be read"
+	default:
+		return "a person: " + string(b)
 	}
 }
 

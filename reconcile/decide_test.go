@@ -15,7 +15,7 @@ var (
 	bools        = []bool{false, true}
 	declared     = []Declared{NotDeclared, ByConfig, ByFlag}
 	askings      = []Asking{CanAsk, NoProvider, NoJobKey}
-	blocks       = []Block{NotBlocked, BlockReadOnly, BlockNotWhole, BlockUnmapped}
+	blocks       = []Block{NotBlocked, BlockReadOnly, BlockNotWhole, BlockUnmapped, BlockReferenceMismatch}
 )
 
 func lifts() []Lifts {

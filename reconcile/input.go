@@ -61,7 +61,17 @@ const (
 	// BlockUnmapped: the queue's configured mapping failed on the message, so its
 	// identity is not what it may seem.
 	BlockUnmapped Block = "mapping_failed"
+	// BlockReferenceMismatch: what the job points to is not what its hash says.
+	// Missing and unreadable content cannot be held against the hash at all.
+	BlockReferenceMismatch   Block = "reference_mismatch"
+	BlockReferenceMissing    Block = "reference_missing"
+	BlockReferenceUnreadable Block = "reference_unreadable"
 )
+
+// OfReference reports that the block is about what the job points to.
+func (b Block) OfReference() bool {
+	return b == BlockReferenceMismatch || b == BlockReferenceMissing || b == BlockReferenceUnreadable
+}
 
 // Declared says that a repeated effect is declared harmless, and where.
 type Declared string

@@ -19,6 +19,15 @@ type Judge struct {
 	Facts Facts
 	// Disposition is what the policy has for a class; false: no such class.
 	Disposition func(classify.Class) (classify.Disposition, bool)
+	// References compares what a job points to; nil: nothing is compared.
+	References References
+}
+
+// References compares what a job points to with the hash that the job carries.
+type References interface {
+	// Fault is what is wrong with it, one of the blocks of references; NotBlocked
+	// where it is as it should be or cannot be compared.
+	Fault(ctx context.Context, r job.Reference) reconcile.Block
 }
 
 var _ Assessor = Judge{}
@@ -46,6 +55,27 @@ func (g Judge) Assess(ctx context.Context, jobs []job.Job, l Lifts) ([]reconcile
 	}
 	for i := range as {
 		as[i].Decision = as[i].With(lifts, declared)
+		if as[i].Decision.Action != reconcile.Redrive {
+			continue // nothing would be sent of it
+		}
+		if b := g.fault(ctx, as[i].Job); b != reconcile.NotBlocked {
+			as[i].Input.Block = b
+			as[i].Decision = as[i].With(lifts, declared)
+		}
 	}
 	return as, nil
+}
+
+// fault is the first thing that is wrong with what the job points to and a
+// worker would send.
+func (g Judge) fault(ctx context.Context, j job.Job) reconcile.Block {
+	for _, r := range j.References {
+		if g.References == nil || !r.Sent() {
+			continue
+		}
+		if b := g.References.Fault(ctx, r); b != reconcile.NotBlocked {
+			return b
+		}
+	}
+	return reconcile.NotBlocked
 }

@@ -132,6 +132,8 @@ func (s *session) changed(w *work, a reconcile.Assessed) string {
 		return "ledger_unreadable"
 	case (a.Row == nil) != (it.LedgerState == "") || a.Row != nil && !it.asPlanned(*a.Row):
 		return "changed_ledger"
+	case a.Decision.Action == reconcile.Hold && a.Input.Block.OfReference():
+		return string(a.Input.Block)
 	}
 	return it.differs(frozen(a, w.job), s.Now())
 }

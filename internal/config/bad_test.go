@@ -13,7 +13,7 @@ var badFiles = []struct {
 	want       []string
 }{
 	{"unknown section", "queus: {}\n", []string{
-		`1:1: "queus" is not a key of the configuration, which has queues, ledgers, providers, policies, reconcile, store, approval, audit, notify`,
+		`1:1: "queus" is not a key of the configuration, which has queues, ledgers, providers, policies, reconcile, references, store, approval, audit, notify`,
 	}},
 	{"unknown key", "reconcile:\n  clock_margins: 1s\n", []string{
 		`2:3: "clock_margins" is not a key of reconcile, which has clock_margin, second_look_after`,

@@ -18,15 +18,16 @@ type Config struct {
 	// File is the absolute path that was loaded; empty for the embedded default.
 	File string `yaml:"-"`
 
-	Queues    map[string]Queue    `yaml:"queues"`
-	Ledgers   map[string]Ledger   `yaml:"ledgers"`
-	Providers map[string]Provider `yaml:"providers"`
-	Policies  map[string]Policy   `yaml:"policies"`
-	Reconcile Reconcile           `yaml:"reconcile"`
-	Store     Store               `yaml:"store"`
-	Approval  Approval            `yaml:"approval"`
-	Audit     Audit               `yaml:"audit"`
-	Notify    []Notification      `yaml:"notify"`
+	Queues     map[string]Queue    `yaml:"queues"`
+	Ledgers    map[string]Ledger   `yaml:"ledgers"`
+	Providers  map[string]Provider `yaml:"providers"`
+	Policies   map[string]Policy   `yaml:"policies"`
+	Reconcile  Reconcile           `yaml:"reconcile"`
+	References References          `yaml:"references"`
+	Store      Store               `yaml:"store"`
+	Approval   Approval            `yaml:"approval"`
+	Audit      Audit               `yaml:"audit"`
+	Notify     []Notification      `yaml:"notify"`
 
 	dir      string // what relative paths resolve against
 	spots    map[string]spot
@@ -211,6 +212,12 @@ type Page struct {
 // Policy names a policy file.
 type Policy struct {
 	File string `yaml:"file" format:"path" required:"true"`
+}
+
+// References is where content that jobs point to may be read from.
+type References struct {
+	Roots    []string `yaml:"roots" format:"path"` // folders of file: URIs; empty: none is read
+	MaxBytes int      `yaml:"max_bytes"`           // of one content
 }
 
 // Reconcile is how careful a look-up's time arithmetic is.

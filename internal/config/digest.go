@@ -20,13 +20,14 @@ const settingsFormat = "redrivectl/settings/v1"
 
 // deciding is what decides what a run may do for one queue.
 type deciding struct {
-	Format    string    `yaml:"format"`
-	Name      string    `yaml:"name"`
-	Queue     Queue     `yaml:"queue" at:"queues.*"`
-	Ledger    *Ledger   `yaml:"ledger" at:"ledgers.*"`
-	Provider  *Provider `yaml:"provider" at:"providers.*"`
-	Reconcile Reconcile `yaml:"reconcile"`
-	Approval  Approval  `yaml:"approval"`
+	Format     string     `yaml:"format"`
+	Name       string     `yaml:"name"`
+	Queue      Queue      `yaml:"queue" at:"queues.*"`
+	Ledger     *Ledger    `yaml:"ledger" at:"ledgers.*"`
+	Provider   *Provider  `yaml:"provider" at:"providers.*"`
+	Reconcile  Reconcile  `yaml:"reconcile"`
+	References References `yaml:"references"`
+	Approval   Approval   `yaml:"approval"`
 }
 
 func (c *Config) deciding(queue string) (deciding, error) {
@@ -34,7 +35,7 @@ func (c *Config) deciding(queue string) (deciding, error) {
 	if !ok {
 		return deciding{}, fmt.Errorf("queue %q is not configured", queue)
 	}
-	s := deciding{Format: settingsFormat, Name: queue, Queue: q, Reconcile: c.Reconcile, Approval: c.Approval}
+	s := deciding{Format: settingsFormat, Name: queue, Queue: q, Reconcile: c.Reconcile, References: c.References, Approval: c.Approval}
 	if l, ok := c.Ledgers[q.Ledger]; ok {
 		s.Ledger = &l
 	}
@@ -46,7 +47,7 @@ func (c *Config) deciding(queue string) (deciding, error) {
 
 // SettingsSHA256 is the digest, in lower-case hex, of every setting that
 // decides what a run may do for the queue: the queue itself, its ledger, its
-// provider, and the sections reconcile and approval. The policy has a digest of
+// provider, and the sections reconcile, references and approval. The policy has a digest of
 // its own. It is the SHA-256 of the RFC 8785 form of the settings with defaults
 // applied, so reformatting, comments, key order and a default written out do
 // not change it. Secrets enter by reference. A path inside the file's folder

@@ -82,10 +82,11 @@ func TestLoadDemo(t *testing.T) {
 			Requests: Rate{5, time.Second},
 			Proves:   []provider.Proof{provider.ProvesAccepted, provider.ProvesNotAccepted},
 		}},
-		Policies:  map[string]Policy{"default": {File: filepath.Join(dir, "policy.yaml")}},
-		Reconcile: Reconcile{time.Second, time.Second},
-		Store:     Store{Path: filepath.Join(dir, "store.db"), Named: true},
-		Approval:  Approval{Mode: Recorded, Identity: Declared, Files: Refuse},
+		Policies:   map[string]Policy{"default": {File: filepath.Join(dir, "policy.yaml")}},
+		Reconcile:  Reconcile{time.Second, time.Second},
+		References: References{MaxBytes: 16 << 20},
+		Store:      Store{Path: filepath.Join(dir, "store.db"), Named: true},
+		Approval:   Approval{Mode: Recorded, Identity: Declared, Files: Refuse},
 	})
 }
 
@@ -137,21 +138,23 @@ func TestLoadReference(t *testing.T) {
 			Requests: Rate{5, time.Second},
 			Proves:   []provider.Proof{provider.ProvesAccepted, provider.ProvesNotAccepted},
 		}},
-		Policies:  map[string]Policy{"default": {File: filepath.Join(dir, "policy.yaml")}},
-		Reconcile: Reconcile{5 * time.Minute, time.Minute},
-		Store:     Store{Path: filepath.Join(dir, "store.db"), Named: true},
-		Approval:  Approval{Mode: Recorded, Identity: Account, Files: Refuse},
-		Audit:     Audit{CustomerKey: Secret{kind: "file", name: "customer.key", dir: dir}},
+		Policies:   map[string]Policy{"default": {File: filepath.Join(dir, "policy.yaml")}},
+		Reconcile:  Reconcile{5 * time.Minute, time.Minute},
+		References: References{MaxBytes: 16 << 20},
+		Store:      Store{Path: filepath.Join(dir, "store.db"), Named: true},
+		Approval:   Approval{Mode: Recorded, Identity: Account, Files: Refuse},
+		Audit:      Audit{CustomerKey: Secret{kind: "file", name: "customer.key", dir: dir}},
 	})
 }
 
 func TestDefault(t *testing.T) {
 	t.Parallel()
 	want := &Config{
-		Queues:    map[string]Queue{},
-		Reconcile: Reconcile{5 * time.Minute, time.Minute},
-		Store:     Store{Path: "/home/op/.local/state/redrivectl/store.db"},
-		Approval:  Approval{Mode: Recorded, Identity: Account, Files: Refuse},
+		Queues:     map[string]Queue{},
+		Reconcile:  Reconcile{5 * time.Minute, time.Minute},
+		References: References{MaxBytes: 16 << 20},
+		Store:      Store{Path: "/home/op/.local/state/redrivectl/store.db"},
+		Approval:   Approval{Mode: Recorded, Identity: Account, Files: Refuse},
 	}
 	got, err := Default(home)
 	if err != nil {

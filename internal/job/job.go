@@ -41,10 +41,21 @@ func (f Failure) Empty() bool { return f.Type == "" && f.Code == "" && f.Message
 
 // Reference points to content kept elsewhere, with its integrity hash.
 type Reference struct {
-	Kind   string // "payload", "rendering", "stack_trace"
+	Kind   string // one of the kinds below; others are only shown
 	URI    string
 	SHA256 string
 }
+
+// What a reference is to.
+const (
+	RefPayload    = "payload"
+	RefRendering  = "rendering"
+	RefStackTrace = "stack_trace"
+)
+
+// Sent reports that the content belongs to what a worker sends, so that a redrive
+// depends on it.
+func (r Reference) Sent() bool { return r.Kind == RefPayload || r.Kind == RefRendering }
 
 // Job is one logical piece of work as found in a queue.
 type Job struct {
