@@ -28,13 +28,18 @@ func TestScripts(t *testing.T) {
 }
 
 // scriptSetup gives every script an empty home and no terminal, and the samples
-// of the decoders under $SAMPLES and configs to begin with under $CONFIGS.
+// of the decoders under $SAMPLES, configs to begin with under $CONFIGS, and the
+// pages under $DOCS.
 func scriptSetup(env *testscript.Env) error {
 	samples, err := filepath.Abs("../internal/job/testdata/samples")
 	if err != nil {
 		return err
 	}
 	configs, err := filepath.Abs("testdata/config")
+	if err != nil {
+		return err
+	}
+	docs, err := filepath.Abs("../docs")
 	if err != nil {
 		return err
 	}
@@ -51,6 +56,7 @@ func scriptSetup(env *testscript.Env) error {
 	env.Setenv("REDRIVECTL_ACTOR", "")
 	env.Setenv("SAMPLES", samples)
 	env.Setenv("CONFIGS", configs)
+	env.Setenv("DOCS", docs)
 	env.Values[providerKey{}] = &scriptProvider{}
 	return nil
 }

@@ -26,6 +26,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"exits":       scriptExits,
 		"exposition":  scriptExposition,
 		"quiet":       scriptQuiet,
+		"pageblock":   scriptPageBlock,
 		"json":        scriptJSON,
 		"let":         scriptLet,
 		"pick":        scriptPick,
