@@ -126,12 +126,13 @@ func text(s string) *string {
 	return &s
 }
 
-// moment is null for the zero time, and UTC otherwise.
+// moment is null for the zero time, and UTC otherwise. A time that RFC 3339 cannot
+// write tells nothing, and must not hide the others.
 func moment(t time.Time) *time.Time {
-	if t.IsZero() {
+	u := t.UTC()
+	if u.IsZero() || u.Year() < 0 || u.Year() > 9999 {
 		return nil
 	}
-	u := t.UTC()
 	return &u
 }
 
