@@ -43,3 +43,35 @@ func TestListIncomplete(t *testing.T) {
 		}
 	}
 }
+
+// TestReqC23Approximate: what a broker only estimates is never called exact, and
+// what could not be reached is said.
+func TestReqC23Approximate(t *testing.T) {
+	t.Parallel()
+	const why = "the broker shows no more than 9,999"
+	var out bytes.Buffer
+	a := newApp(Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Now: time.Now, Getenv: func(string) string { return "" }})
+	a.cfg = &config.Config{}
+	src, err := a.dumpSource("-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.describe = func(context.Context) (broker.Description, error) {
+		return broker.Description{Depth: broker.Depth{Visible: 2_000_000}}, nil
+	}
+	src.browse = func(_ context.Context, _ int, each func(broker.Message) error) (broker.Completeness, error) {
+		return broker.Completeness{Why: why}, each(broker.Message{MessageID: "m-1"})
+	}
+	list := newListing(&listOptions{app: a, target: "q"}, src)
+	seen, err := src.look(t.Context(), 0, list.add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := list.view(seen)
+	if v.Counted != "approximate" || v.Total != 2_000_000 || v.Complete || or(v.Why) != why || v.Classes[0].Count != 1 {
+		t.Errorf("%+v", v)
+	}
+	if heading := list.heading(v)[0]; !strings.Contains(heading, "2000000 quarantined, approximate count") {
+		t.Error(heading)
+	}
+}

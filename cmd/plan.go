@@ -34,6 +34,8 @@ type planOptions struct {
 	sel       redrive.Selection
 	since     string
 	until     string
+	sentSince string
+	sentUntil string
 	olderThan string
 	jobsFrom  string
 	action    string
@@ -100,6 +102,8 @@ func (o *planOptions) selectionFlags(c *cobra.Command) {
 	f.StringSliceVar(&o.sel.Channel, "channel", nil, "channels")
 	f.StringVar(&o.since, "since", "", "failed (else sent) at or after this RFC 3339 time, or so long ago (2h, 3d)")
 	f.StringVar(&o.until, "until", "", "failed (else sent) before this RFC 3339 time, or so long ago (2h, 3d)")
+	f.StringVar(&o.sentSince, "sent-since", "", "sent at or after this time, whenever it failed; as --since")
+	f.StringVar(&o.sentUntil, "sent-until", "", "sent before this time, whenever it failed; as --until")
 	f.StringVar(&o.olderThan, "older-than", "", "failed (else sent) longer ago than this (2h, 3d)")
 	f.IntVar(&o.sel.Receives, "receives", 0, "received at least this many times")
 	f.StringVar(&o.sel.Where, "where", "", "CEL condition over the job's fields, such as 'reason_code == \"429\" && receives < 5'")
@@ -193,17 +197,32 @@ func (o *planOptions) parseBounds() error {
 	if o.parsedExpires, err = config.ParseDuration(o.expires); err != nil || o.parsedExpires <= 0 {
 		return usagef("--expires %s: give a length of time, such as 2h", o.expires)
 	}
-	now := o.app.now()
-	if o.sel.Since, err = parseWhen(o.since, now); err != nil {
-		return usagef("--since: %w", err)
+	if err := o.parseSpan("", o.since, o.until, &o.sel.Since, &o.sel.Until); err != nil {
+		return err
 	}
-	if o.sel.Until, err = parseWhen(o.until, now); err != nil {
-		return usagef("--until: %w", err)
+	if err := o.parseSpan("sent-", o.sentSince, o.sentUntil, &o.sel.SentSince, &o.sel.SentUntil); err != nil {
+		return err
 	}
 	if o.olderThan != "" {
 		if o.sel.OlderThan, err = config.ParseDuration(o.olderThan); err != nil || o.sel.OlderThan <= 0 {
 			return usagef("--older-than %s: give a length of time, such as 2h", o.olderThan)
 		}
+	}
+	return nil
+}
+
+// parseSpan reads the two ends of a span, of which each may be missing.
+func (o *planOptions) parseSpan(prefix, since, until string, from, to *time.Time) error {
+	now := o.app.now()
+	var err error
+	if *from, err = parseWhen(since, now); err != nil {
+		return usagef("--%ssince: %w", prefix, err)
+	}
+	if *to, err = parseWhen(until, now); err != nil {
+		return usagef("--%suntil: %w", prefix, err)
+	}
+	if since != "" && until != "" && !from.Before(*to) {
+		return usagef("--%ssince %s is not before --%suntil %s: no job is in between", prefix, since, prefix, until)
 	}
 	return nil
 }

@@ -19,12 +19,13 @@ import (
 type Selection struct {
 	Class, ReasonType, Period, Region, Schema, CustomerStatus, Channel []string
 
-	Since, Until time.Time     // of the failure, else of sending
-	OlderThan    time.Duration // since then
-	Receives     int           // at least so many; 0: any
-	Where        string        // CEL over the variables of whereEnv
-	Jobs         []string      // job keys or message IDs, whole
-	All          bool
+	Since, Until         time.Time     // of the failure, else of sending
+	OlderThan            time.Duration // since then
+	SentSince, SentUntil time.Time     // of sending alone
+	Receives             int           // at least so many; 0: any
+	Where                string        // CEL over the variables of whereEnv
+	Jobs                 []string      // job keys or message IDs, whole
+	All                  bool
 }
 
 // Empty reports that nothing was asked for.
@@ -47,12 +48,15 @@ func (s Selection) Canonical() string {
 	list("schema", s.Schema)
 	list("customer-status", s.CustomerStatus)
 	list("channel", s.Channel)
-	if !s.Since.IsZero() {
-		parts = append(parts, "--since "+s.Since.UTC().Format(time.RFC3339Nano))
+	moment := func(name string, at time.Time) {
+		if !at.IsZero() {
+			parts = append(parts, "--"+name+" "+at.UTC().Format(time.RFC3339Nano))
+		}
 	}
-	if !s.Until.IsZero() {
-		parts = append(parts, "--until "+s.Until.UTC().Format(time.RFC3339Nano))
-	}
+	moment("since", s.Since)
+	moment("until", s.Until)
+	moment("sent-since", s.SentSince)
+	moment("sent-until", s.SentUntil)
 	if s.OlderThan > 0 {
 		parts = append(parts, "--older-than "+s.OlderThan.String())
 	}
@@ -134,7 +138,7 @@ func (m *matcher) matches(a reconcile.Assessed) (bool, error) {
 			return false, nil
 		}
 	}
-	if !m.inTime(failedAt(a)) || j.Message.Receives < s.Receives {
+	if !m.inTime(a) || j.Message.Receives < s.Receives {
 		return false, nil
 	}
 	if m.where == nil {
@@ -152,20 +156,18 @@ func (m *matcher) isNamed(a reconcile.Assessed) bool {
 }
 
 // inTime: a job whose time is not known is in no bounded span.
-func (m *matcher) inTime(at time.Time) bool {
-	s := m.s
-	switch {
-	case s.Since.IsZero() && s.Until.IsZero() && s.OlderThan == 0:
+func (m *matcher) inTime(a reconcile.Assessed) bool {
+	s, at := m.s, failedAt(a)
+	old := s.OlderThan == 0 || !at.IsZero() && m.now.Sub(at) >= s.OlderThan
+	return old && within(at, s.Since, s.Until) && within(a.Job.Message.SentAt, s.SentSince, s.SentUntil)
+}
+
+// within: from since on and before until, where they bound it at all.
+func within(at, since, until time.Time) bool {
+	if since.IsZero() && until.IsZero() {
 		return true
-	case at.IsZero():
-		return false
-	case !s.Since.IsZero() && at.Before(s.Since):
-		return false
-	case !s.Until.IsZero() && !at.Before(s.Until):
-		return false
-	default:
-		return s.OlderThan == 0 || m.now.Sub(at) >= s.OlderThan
 	}
+	return !at.IsZero() && !at.Before(since) && (until.IsZero() || at.Before(until))
 }
 
 func failedAt(a reconcile.Assessed) time.Time {
