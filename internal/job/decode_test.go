@@ -165,6 +165,8 @@ func TestHostileBodies(t *testing.T) {
 		"10,000 objects":      strings.Repeat(`{"a":`, 10_000),
 		"1 MB line":           `{"a":"` + strings.Repeat("x", 1<<20) + `"}`,
 		"1 MB error":          `{"errorMessage":"` + strings.Repeat("a timeout ", 100_000) + `"}`,
+		"1 MB of lines":       `{"errorType":"X","errorMessage":"` + strings.Repeat(`\n`, 1<<20) + `"}`,
+		"1 MB of causes":      `{"errorType":"X","errorMessage":"\n\tat x` + strings.Repeat("Caused by ", 100_000) + `"}`,
 		"causes without end":  strings.Repeat(`{"cause":{"error":`, 90) + `"x"` + strings.Repeat("}}", 90),
 		"invalid UTF-8":       "{\"a\":\"\xff\"}",
 		"NUL and escapes":     "{\"error\":\"\\u0000\\u001b]52;c;x\\u0007\"}",

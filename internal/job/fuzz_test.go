@@ -40,17 +40,25 @@ func FuzzDecode(f *testing.F) {
 	for _, name := range []string{"ErrorCode", "TARGET_ARN", "X-Symfony-Headers", "contentEncoding", "redrivectl", "RequestID"} {
 		f.Add([]byte(`{"job":{},"delivery_key":"k","reason":"terminal:400"}`), name, `{"a\\ErrorDetailsStamp":"[{}]"}`)
 	}
+	for _, name := range []string{
+		"MT-Reason", "MT-Fault-ExceptionType", "NServiceBus.FailedQ", "NServiceBus.ExceptionInfo.StackTrace", "rbs2-error-details", "x-exception-stacktrace", "kafka_dlt-exception-stacktrace",
+		"kafka_deliveryAttempt", "__connect.errors.exception.class.name", `X-Message-Stamp-a\ErrorDetailsStamp`, "CloudPubSubDeadLetterSourceSubscription", "x-death", "unreadable", "dead_letter_reason_type",
+	} {
+		f.Add([]byte(`{"class":"A","args":[{"job_class":"B"}],"jid":"1","displayName":"d","job":"j"}`), name, "a.B: x\n\tat a.b(C.java:1)\nCaused by: c.D: y\n ---> E.F (1): z 10/1/2026 +00:00: G.H: 503")
+	}
 	f.Fuzz(func(t *testing.T, body []byte, name, value string) {
 		kept := bytes.Clone(body)
-		m := broker.Message{Body: body, Attributes: []broker.Attribute{{Name: name, Type: "String", Value: []byte(value)}, {Name: "ErrorMessage", Value: []byte(value)}}}
-		j := job.Decode(m, "q")
-		if !bytes.Equal(kept, j.Message.Body) || j.QuarantinedBy == "" || j.Format == "" || len(j.MessageSHA256) != 64 {
-			t.Errorf("%+v", j)
+		as := []broker.Attribute{{Name: name, Type: "String", Value: []byte(value)}, {Name: "ErrorMessage", Value: []byte(value)}}
+		for _, m := range []broker.Message{{Body: body, Attributes: as}, {Body: body, System: as}, {Body: body, Attributes: as, System: as[:1], Origin: "o"}} {
+			j := job.Decode(m, "q")
+			if !bytes.Equal(kept, j.Message.Body) || j.QuarantinedBy == "" || j.Format == "" || len(j.MessageSHA256) != 64 || j.Redrivable != (j.WhyNot == "") || j.Original != nil && !j.Redrivable {
+				t.Errorf("%+v", j)
+			}
+			if again := job.Decode(m, "q"); again.Failure != j.Failure || again.JobKey != j.JobKey || again.PayloadSHA256 != j.PayloadSHA256 || again.BodySHA256 != j.BodySHA256 {
+				t.Error("two decodings differ")
+			}
+			job.CauseOf(j.Failure)
 		}
-		if again := job.Decode(m, "q"); again.Failure != j.Failure || again.JobKey != j.JobKey || again.PayloadSHA256 != j.PayloadSHA256 {
-			t.Error("two decodings differ")
-		}
-		job.CauseOf(j.Failure)
 	})
 }
 

@@ -83,7 +83,7 @@ func nServiceBus(v view, j *Job) bool {
 // rebusError matches the beginning of one error in Rebus's list: a time with its
 // offset, then the exception as .NET prints it.
 var rebusError = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)[+-]\d{2}:?\d{2}: ((?:[\w+]+\.)+[A-Z][\w+]*|[A-Z]\w*(?:Exception|Error))(?::|$)`)
+	return regexp.MustCompile(`(?m)[+-]\d{2}:?\d{2}: ((?:[\w+]+\.)+[A-Z][\w+]*|[A-Z]\w*(?:Exception|Error))(?: \(\w+\))?(?::|$)`)
 })
 
 // rebus reads the prose that Rebus leaves in a header: the errors of all tries,

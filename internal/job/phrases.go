@@ -49,7 +49,7 @@ unsupported message|unsupported event|unsupported type|unsupported media type|ha
 
 // weakNames are words by which libraries wrap several causes: a message that
 // names one overrides them.
-const weakNames = `err bad request|err bad response|connect exception|connectexception|connection error|connect error|connection exception|connection failed|connection|internal error|service exception|validation|invalid request|invalid argument|illegal argument exception|service unavailable|connection failure|data exception|serialization exception|permission error|key error|unsupported|credentials|authentication`
+const weakNames = `err bad request|err bad response|connect exception|connectexception|connection error|connect error|connection exception|connection failed|connection|internal error|service exception|validation|invalid request|invalid argument|illegal argument exception|service unavailable|connection failure|data exception|serialization exception|permission error|key error|unsupported|credentials|authentication|schema`
 
 // strongWords state that a request was under way and its outcome is not known.
 const strongWords = `timed out|etimedout|deadline exceeded|i/o timeout|i o timeout|read timeout|request timeout|socket timeout|gateway timeout|connection reset|econnreset|reset by peer|broken pipe|socket hang up|unexpected eof|remote end closed|server disconnected|premature close`

@@ -62,7 +62,7 @@ func CauseOf(f Failure) Cause {
 		c = fromType(f.Type)
 	}
 	switch {
-	case c.Signal == NoSignal, c.weak && text.Signal != NoSignal:
+	case c.Signal == NoSignal, c.weak && text.Signal != NoSignal && (!text.weak || uncertain(text.Signal)):
 		c = text
 	case text.strong && !uncertain(c.Signal) && c.HTTPStatus == 0:
 		c = text

@@ -9,7 +9,7 @@ import (
 
 // exceptionLine matches "Type: message", qualified or by its ending.
 var exceptionLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:Exception in thread "[^"]*" |Uncaught |Unhandled |Error: (?:Uncaught )?)?((?:[A-Za-z_$][\w$]*(?:\.|::|\\|\$))+[A-Z][\w$]*|[A-Z][\w$]*(?:Error|Exception|Fault|Timeout|Failure|Refused|Interrupt|Down|Denied))(?:: ?| ?$)(.*)`)
+	return regexp.MustCompile(`^(?:Exception in thread "[^"]*" |Uncaught |Unhandled |Error: (?:Uncaught )?)?((?:[A-Za-z_$][\w$]*(?:\.|::|\\|\$))+[A-Z][\w$]*|[A-Z][\w$]*(?:Error|Exception|Fault|Timeout|Failure|Refused|Interrupt|Down|Denied))(?: \(\w+\))?(?:: ?| ?$)(.*)`)
 })
 
 // causeMarks stand before a cause: Java's, .NET's, and what people write.
@@ -78,24 +78,23 @@ func splitException(text string) (typ, message string) {
 
 // stack reports whether the lines are a stack trace, whose frames name files
 // and functions and never the cause.
-func stack(lines string) bool {
-	s := strings.TrimSpace(lines)
-	return slices.ContainsFunc([]string{"at ", "Stack trace", "#0 ", "goroutine ", "from ", "File \"", "--- End of"}, func(start string) bool { return strings.HasPrefix(s, start) })
+func stack(lines string) bool { return isFrame(strings.TrimSpace(lines)) }
+
+func isFrame(line string) bool {
+	return slices.ContainsFunc([]string{"at ", "Stack trace", "#0 ", "goroutine ", "from ", "File \"", "--- End of"}, func(start string) bool { return strings.HasPrefix(line, start) })
 }
 
-// withoutStack is a text up to the first line from which on all is a stack
-// trace.
+// withoutStack is a text up to the first line, not counting the very first, that
+// begins a stack trace.
 func withoutStack(text string) string {
-	for i := 0; ; {
-		n := strings.IndexByte(text[i:], '\n')
-		if n < 0 {
-			return text
+	at := 0
+	for line := range strings.Lines(text) {
+		if at > 0 && isFrame(strings.TrimSpace(line)) {
+			return strings.TrimSpace(text[:at])
 		}
-		i += n + 1
-		if stack(text[i:]) {
-			return strings.TrimSpace(text[:i])
-		}
+		at += len(line)
 	}
+	return text
 }
 
 func lastLine(s string) string {

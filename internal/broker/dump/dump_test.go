@@ -192,3 +192,46 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// FuzzLook looks at any bytes: what Read takes, Look takes in the same way, and
+// what it cannot read it says so of, and keeps.
+func FuzzLook(f *testing.F) {
+	f.Add([]byte(one + "\n{\"a\": \"b\n" + one))
+	f.Add([]byte("[" + one + ", nope, " + one + "]"))
+	f.Add([]byte(`{"receivedMessages":[{"message":{"data":"eA==","messageId":"1"},"ackId":"a"},{"topic":"t","partition":1,"offset":2,"headers":["a"]}]}`))
+	f.Add([]byte(`{"payload":"\ud83d\ude00\ud800","routing_key":"","properties":{"headers":{"x-death":[{"count":-1}]}}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var strict, lenient []broker.Message
+		strictErr := dump.Read(bytes.NewReader(text), func(m broker.Message) error { strict = append(strict, m); return nil })
+		err := dump.Look(bytes.NewReader(text), func(m broker.Message) error { lenient = append(lenient, m); return nil })
+		if strictErr == nil {
+			if d := cmp.Diff(strict, lenient); d != "" || err != nil {
+				t.Fatal(err, d)
+			}
+		}
+		if len(lenient) < len(strict) {
+			t.Errorf("%d messages, where reading strictly gives %d", len(lenient), len(strict))
+		}
+		read := 0
+		for _, m := range lenient {
+			if why := unreadable(m); why == "" {
+				read++
+			} else if m.MessageID == "" || !bytes.Contains(text, m.Body) {
+				t.Errorf("%q is not kept: %+v", why, m)
+			}
+		}
+		if len(lenient) > 0 && read == 0 {
+			t.Error("nothing could be read, and it is taken for a dump")
+		}
+	})
+}
+
+// unreadable is why an entry could not be read, empty for one that could.
+func unreadable(m broker.Message) string {
+	for _, a := range m.System {
+		if a.Name == broker.SystemUnreadable {
+			return string(a.Value)
+		}
+	}
+	return ""
+}
