@@ -133,6 +133,14 @@ var dumps = []struct {
 	{asServiceBus("TTLExpiredException", "The message expired and was dead lettered."), classify.Expired, "TTLExpiredException"},
 	{asServiceBus("HeaderSizeExceeded", "The size quota for this stream has been exceeded."), classify.Unknown, "HeaderSizeExceeded"},
 	{asServiceBus("", ""), classify.Unknown, ""},
+	{asServiceBus("Order 404 of batch 429", "line 500"), classify.Unknown, "Order 404 of batch 429"},
+	{asServiceBus("Order 404 could not be processed: timeout", ""), classify.Timeout, "Order 404 could not be processed: timeout"},
+	{asServiceBus("Request failed with status 503", ""), classify.ServerError, "Request failed with status 503"},
+	{asServiceBus("Validation failed", "order 'timeout' is wrong"), classify.SchemaMismatch, "Validation failed"},
+
+	// EventBridge's codes.
+	{asSQS("{}", "TARGET_ARN", "t", "ERROR_CODE", "NO_RESOURCE", "ERROR_MESSAGE", "x"), classify.InvalidDestination, "NO_RESOURCE"},
+	{asSQS("{}", "TARGET_ARN", "t", "ERROR_CODE", "FAILED_TO_ASSUME_ROLE"), classify.Auth, "FAILED_TO_ASSUME_ROLE"},
 
 	// Pub/Sub writes none, the application may.
 	{asPubSub("{}", "CloudPubSubDeadLetterSourceDeliveryCount", "5", "CloudPubSubDeadLetterSourceSubscription", "s"), classify.Unknown, ""},

@@ -9,7 +9,7 @@ import (
 // destination. That of a stream's event source holds positions, not records.
 func lambdaDestination(v view, j *Job) bool {
 	rc := v.obj.obj("requestContext")
-	pointer := v.obj.has("KinesisBatchInfo") || v.obj.has("DDBStreamBatchInfo")
+	pointer := hasAny(v.obj, "KinesisBatchInfo", "DDBStreamBatchInfo", "KafkaBatchInfo")
 	if rc == nil || !rc.has("condition") || !rc.has("functionArn") && !pointer {
 		return false
 	}
@@ -61,6 +61,7 @@ func eventBusRecord(v view, j *Job) bool {
 	j.Format, j.QuarantinedBy = "eventbridge-bus", ByIntegration
 	at := func(key string) pair { return pair{key, v.obj.text(key), v.path + "." + key} }
 	j.Failure = compose(pair{}, at("errorCode"), at("errorMessage"), pair{})
+	j.Failure.Signal = eventBridgeCodes[j.Failure.Code]
 	if j.Failure.Empty() {
 		j.Failure = compose(at("exhaustedRetryCondition"), pair{}, pair{}, pair{})
 	}
@@ -85,6 +86,7 @@ func eventBridge(v view, j *Job) bool {
 	if j.Failure.Empty() {
 		j.Failure = namedFailure(v, "EXHAUSTED_RETRY_CONDITION", "", "")
 	}
+	j.Failure.Signal = eventBridgeCodes[j.Failure.Code]
 	attempts, _ := v.attr("RETRY_ATTEMPTS")
 	setAttempt(j, attempts)
 	j.Origin, _ = v.attr("TARGET_ARN")
@@ -94,6 +96,13 @@ func eventBridge(v view, j *Job) bool {
 		j.Redrivable, j.WhyNot = false, "the integration cut the payload short"
 	}
 	return true
+}
+
+// eventBridgeCodes are error codes of EventBridge whose words alone do not say
+// what they mean.
+var eventBridgeCodes = map[string]Signal{
+	"NO_RESOURCE":           SignalDestination,
+	"FAILED_TO_ASSUME_ROLE": SignalUnauthorized,
 }
 
 // namedFailure reads a failure from attributes of exactly these names.

@@ -107,8 +107,8 @@ func rebus(v view, j *Job) bool {
 	return true
 }
 
-// springAMQP reads what Spring's recoverer adds when it publishes a message
-// anew. Its own exception is always outermost; the trace holds the cause.
+// springAMQP reads what Spring's recoverers add when they publish a message
+// anew. Their own exception is always outermost; the trace holds the cause.
 func springAMQP(v view, j *Job) bool {
 	trace, message := v.header("x-exception-stacktrace"), v.header("x-exception-message")
 	exchange, key := v.header("x-original-exchange"), v.header("x-original-routingKey")
@@ -116,8 +116,8 @@ func springAMQP(v view, j *Job) bool {
 		return false
 	}
 	j.Format, j.QuarantinedBy = "spring-amqp", ByApplication
-	j.Origin = strings.Trim(exchange.text+"/"+key.text, "/")
-	j.Failure = deeper(compose(pair{}, pair{}, message, pair{}), trace)
+	j.Origin = orElse(strings.Trim(exchange.text+"/"+key.text, "/"), v.header("x-original-topic").text)
+	j.Failure = deeper(compose(v.header("x-exception-fqcn"), pair{}, message, pair{}), trace)
 	return true
 }
 
@@ -187,7 +187,7 @@ func outside(s Signal) bool {
 func brokerReason(system []broker.Attribute) Failure {
 	at := func(name string) pair { return pair{name, attribute(system, name), "System." + name} }
 	f := compose(at(broker.SystemReasonType), at(broker.SystemReasonCode), at(broker.SystemReasonMessage), at(broker.SystemReasonAt))
-	if f.Type == "expired" { // RabbitMQ's word for it
+	if f.Type == "expired" && attribute(system, broker.SystemQuarantinedBy) == broker.QuarantinedByBroker { // RabbitMQ's word for it
 		f.Signal = SignalExpired
 	}
 	return f

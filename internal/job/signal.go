@@ -94,7 +94,16 @@ func fromCode(code string) hit {
 	return fromName(code, FromCode)
 }
 
+// fromType reads a type's name. One with spaces is free text, in which a number
+// by itself says nothing.
 func fromType(name string) hit {
+	if strings.ContainsAny(strings.TrimSpace(name), " \n") {
+		h := lastInText(name)
+		if h.Signal != NoSignal {
+			h.From = FromType
+		}
+		return h
+	}
 	if n, ok := httpStatus(lastPart(name, ":/ ")); ok {
 		return statusHit(n, FromType, name)
 	}
