@@ -114,6 +114,9 @@ var (
 	ErrTooLarge = errors.New("message is larger than the destination allows")
 	// ErrThrottled says that the broker asked to slow down; nothing was applied.
 	ErrThrottled = errors.New("broker asks to slow down")
+	// ErrDenied says that the broker, or the key that encrypts the queue, does not
+	// permit the operation: it will not permit the next one either.
+	ErrDenied = errors.New("not permitted")
 )
 
 // Capabilities says what a broker can and cannot do, so that nothing above this

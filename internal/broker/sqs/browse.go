@@ -1,0 +1,311 @@
+package sqs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/redrivectl/redrivectl/internal/broker"
+)
+
+const (
+	// lookLease is how long a look holds a copy before it renews: long enough to
+	// renew rarely, short enough that a look that was killed hides nothing for
+	// long.
+	lookLease = 2 * time.Minute
+	// receivers look at once. A FIFO queue gives a group to one receive at a time,
+	// and more receivers would only cut its messages apart.
+	receivers     = 8
+	receiversFIFO = 1
+	// proof is how many receives in a row must be empty, while the service counts
+	// no visible copy, before the queue is believed to be; stubborn is how many
+	// when it still counts some.
+	proof    = 3
+	stubborn = 12
+	// releaseTime bounds the giving back after a look.
+	releaseTime = 30 * time.Second
+)
+
+// Browse implements broker.Broker. SQS has no peek: the look receives with a
+// lease, renews it while it lasts, and gives everything back at the end, also
+// when it is stopped. Every copy it sees has been received once more.
+func (q *Queue) Browse(ctx context.Context, limit int, each func(broker.Message) error) (broker.Completeness, error) {
+	if err := ctx.Err(); err != nil {
+		return broker.Completeness{Why: "stopped"}, err
+	}
+	l := &look{queue: q, limit: limit, each: each, ctx: ctx, held: map[string]broker.Delivery{}, groups: map[string]int{}}
+	err := l.receiveAll()
+	why := l.incomplete(context.WithoutCancel(ctx), err)
+	if n := l.giveBack(context.WithoutCancel(ctx)); n > 0 && why == "" {
+		why = fmt.Sprintf("%d copies could not be given back and stay hidden for up to %s", n, lookLease)
+	}
+	return broker.Completeness{Complete: why == "", Why: why}, err
+}
+
+// look is one Browse at work.
+type look struct {
+	queue *Queue
+	limit int
+	each  func(broker.Message) error
+	ctx   context.Context //nolint:containedctx // One look's own.
+
+	mu     sync.Mutex
+	held   map[string]broker.Delivery // by message ID, without content
+	groups map[string]int             // copies seen of each ordering group
+	wanted int                        // reserved by receives under way
+	seen   int
+	empty  int    // receives in a row that brought nothing
+	stop   string // why it ends before the queue is empty
+}
+
+func (l *look) receiveAll() error {
+	n := receivers
+	if l.queue.facts.fifo {
+		n = receiversFIFO
+	}
+	g, ctx := errgroup.WithContext(l.ctx)
+	for range n {
+		g.Go(func() error { return l.receiver(ctx) })
+	}
+	err := g.Wait()
+	if l.ctx.Err() != nil && err == nil {
+		err = l.ctx.Err()
+	}
+	return err
+}
+
+// receiver receives until the queue is believed empty or the look ends. A
+// receive under way is never cut off: what it leased would stay hidden.
+func (l *look) receiver(ctx context.Context) error {
+	for ctx.Err() == nil {
+		n := l.reserve()
+		if n == 0 {
+			return nil
+		}
+		if err := l.renew(ctx); err != nil {
+			return err
+		}
+		ds, err := l.queue.Receive(context.WithoutCancel(ctx), broker.Request{Max: n, Lease: lookLease})
+		if err := l.took(n, ds, err); err != nil {
+			return err
+		}
+		done, err := l.ended(ctx, len(ds))
+		if done || err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// reserve is how many copies the next receive may ask for; 0 ends the receiver.
+func (l *look) reserve() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stop != "" {
+		return 0
+	}
+	n := maxEntries
+	if l.limit > 0 {
+		n = min(n, l.limit-l.seen-l.wanted)
+	}
+	if len(l.held)+l.wanted+n > maxInFlight {
+		l.stop = fmt.Sprintf("SQS lends at most %d copies at once", maxInFlight)
+		return 0
+	}
+	l.wanted += n
+	return n
+}
+
+// took hands on what a receive brought. A copy that comes again, because its
+// lease ended, is held under its new receipt and not shown again.
+func (l *look) took(n int, ds []broker.Delivery, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wanted -= n
+	if codeOf(err) == "OverLimit" {
+		l.stop = "SQS lends no more copies: too many are in flight"
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i, d := range ds {
+		if err := l.show(d); err != nil {
+			for _, rest := range ds[i:] {
+				l.hold(rest)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *look) show(d broker.Delivery) error {
+	if _, again := l.held[d.MessageID]; again {
+		l.hold(d)
+		return nil
+	}
+	if err := l.ctx.Err(); err != nil {
+		return err
+	}
+	l.hold(d)
+	l.seen++
+	l.groups[d.OrderKey]++
+	if most := l.queue.facts.maxReceives; most > 0 && d.Receives >= most-1 {
+		l.stop = fmt.Sprintf("the queue itself dead-letters after %d receives, and this look has brought a copy to %d", most, d.Receives)
+	}
+	return l.each(d.Message)
+}
+
+func (l *look) hold(d broker.Delivery) {
+	d.Message = broker.Message{Copy: d.Copy, MessageID: d.MessageID}
+	l.held[d.MessageID] = d
+}
+
+// ended reports that there is nothing more to receive: several receives in a row
+// were empty, and the service counts no visible copy, or goes on counting some
+// that it does not give.
+func (l *look) ended(ctx context.Context, got int) (bool, error) {
+	l.mu.Lock()
+	l.empty++
+	if got > 0 {
+		l.empty = 0
+	}
+	empty := l.empty
+	l.mu.Unlock()
+	switch {
+	case empty < proof:
+		return false, nil
+	case empty >= stubborn:
+		return true, nil
+	}
+	d, err := l.queue.depth(ctx)
+	return err == nil && d.Visible == 0, err
+}
+
+// incomplete says why the look did not see the whole queue, or is empty.
+func (l *look) incomplete(ctx context.Context, err error) string {
+	switch {
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return "stopped"
+	case err != nil:
+		return "the look failed"
+	case l.stop != "":
+		return l.stop
+	}
+	d, err := l.queue.depth(ctx)
+	if err != nil {
+		return "what is left could not be counted"
+	}
+	elsewhere := d.InFlight - int64(len(l.held))
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{{d.Visible, "visible copies did not come"}, {elsewhere, "copies are in flight with other receivers"}, {d.Delayed, "copies are delayed"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	if l.limit > 0 && l.seen >= l.limit && len(parts) > 0 {
+		return "limit"
+	}
+	if d.Visible > 0 && l.queue.facts.fifo {
+		parts = append(parts, l.depthOfGroups())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// depthOfGroups says how deep the look saw into the groups of a FIFO queue: of
+// each no further than one receive reaches.
+func (l *look) depthOfGroups() string {
+	const shown = 5
+	var names []string
+	for name := range l.groups {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return 2*(l.groups[b]-l.groups[a]) + strings.Compare(a, b)
+	})
+	var parts []string
+	for _, name := range names[:min(shown, len(names))] {
+		parts = append(parts, fmt.Sprintf("%q %d", name, l.groups[name]))
+	}
+	more := ""
+	if n := len(names) - shown; n > 0 {
+		more = fmt.Sprintf(" and %d groups more", n)
+	}
+	return fmt.Sprintf("of a FIFO group only the first %d can be seen: %s%s", browsePerGroup, strings.Join(parts, ", "), more)
+}
+
+// renew extends the leases that end soon. One that cannot be extended is
+// forgotten: its copy will come again.
+func (l *look) renew(ctx context.Context) error {
+	now := l.queue.now()
+	l.mu.Lock()
+	var due []broker.Delivery
+	for id, d := range l.held {
+		if d.LeaseUntil.Sub(now) < lookLease/2 {
+			due = append(due, d)
+			d.LeaseUntil = now.Add(lookLease) // so that no other receiver renews it too
+			l.held[id] = d
+		}
+	}
+	l.mu.Unlock()
+	for part := range slices.Chunk(due, maxEntries) {
+		rs := l.queue.Extend(context.WithoutCancel(ctx), part, lookLease)
+		l.mu.Lock()
+		for i, d := range part {
+			if rs[i].Outcome == broker.Refused {
+				delete(l.held, d.MessageID)
+			}
+		}
+		l.mu.Unlock()
+	}
+	return ctx.Err()
+}
+
+// giveBack releases what the look holds, many batches at once, and returns how
+// many copies stay hidden. Releasing twice is harmless, so what failed is tried
+// once more.
+func (l *look) giveBack(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, releaseTime)
+	defer cancel()
+	var left []broker.Delivery
+	for _, d := range l.held {
+		left = append(left, d)
+	}
+	for range 2 {
+		left = l.release(ctx, left)
+	}
+	return len(left)
+}
+
+// release returns the deliveries that could not be given back. One whose lease
+// is over hides nothing.
+func (l *look) release(ctx context.Context, ds []broker.Delivery) []broker.Delivery {
+	var mu sync.Mutex
+	var left []broker.Delivery
+	var g errgroup.Group
+	g.SetLimit(2 * receivers)
+	for part := range slices.Chunk(ds, maxEntries) {
+		g.Go(func() error {
+			for i, r := range l.queue.Release(ctx, part) {
+				if r.Outcome != broker.Done && !errors.Is(r.Err, broker.ErrLeaseLost) {
+					mu.Lock()
+					left = append(left, part[i])
+					mu.Unlock()
+				}
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // no release returns an error
+	return left
+}
