@@ -7,11 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
-	"github.com/redrivectl/redrivectl/internal/broker/local"
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/config"
 	"github.com/redrivectl/redrivectl/internal/job"
@@ -46,53 +44,6 @@ func (q *queue) decode(m broker.Message) job.Job {
 	return j
 }
 
-// queueConfig resolves a QUEUE argument: a configured name, or local:FILE#NAME
-// for a queue file that no config names.
-func (a *app) queueConfig(arg string) (string, config.Queue, error) {
-	cfg, err := a.config()
-	if err != nil {
-		return "", config.Queue{}, err
-	}
-	if q, ok := cfg.Queues[arg]; ok {
-		return arg, q, nil
-	}
-	rest, ok := strings.CutPrefix(arg, "local:")
-	if !ok {
-		return "", config.Queue{}, unknownQueue(cfg, arg)
-	}
-	file, name, ok := strings.Cut(rest, "#")
-	if !ok || file == "" || name == "" {
-		return "", config.Queue{}, usagef("queue %q: name a queue file and a queue in it as local:FILE#NAME", arg)
-	}
-	path, err := filepath.Abs(file)
-	if err != nil {
-		return "", config.Queue{}, fmt.Errorf("find queue file %s: %w", file, err)
-	}
-	q := config.NewQueue(name)
-	q.Path, q.DeadLetter = path, name
-	cfg.Queues[arg] = q
-	return arg, q, nil
-}
-
-func unknownQueue(cfg *config.Config, arg string) error {
-	for _, prefix := range []string{"sqs:", "pubsub:", "servicebus:", "arn:", "https://"} {
-		if strings.HasPrefix(arg, prefix) {
-			return fail(exitFailed, "redrivectl init --help", "queue %s: this build has only the local broker", arg)
-		}
-	}
-	if looksLikeFile(arg) {
-		return fail(exitFailed, "", "there is no file %s, and no queue of that name", arg)
-	}
-	names := make([]string, 0, len(cfg.Queues))
-	for name := range cfg.Queues {
-		names = append(names, name)
-	}
-	if len(names) == 0 {
-		return fail(exitFailed, "redrivectl init, or redrivectl list FILE for a dump", "queue %s is not configured, and no config names any", arg)
-	}
-	return fail(exitFailed, "redrivectl status", "queue %s is not configured; the config has: %s", arg, strings.Join(sorted(names), ", "))
-}
-
 // queue opens a queue with its ledger, provider and policy.
 func (a *app) queue(ctx context.Context, arg string) (*queue, error) {
 	name, qc, err := a.queueConfig(arg)
@@ -119,25 +70,6 @@ func (a *app) queue(ctx context.Context, arg string) (*queue, error) {
 		q.provider, err = a.openProvider(qc.Provider)
 	}
 	return q, err
-}
-
-func (a *app) openBroker(ctx context.Context, name string, qc config.Queue) (broker.Broker, error) {
-	f, err := local.Open(qc.Path, local.Options{Now: a.now})
-	if errors.Is(err, broker.ErrNoQueue) {
-		return nil, withHint(err, "correct queues."+name+".path; the application makes the queue file")
-	}
-	if err != nil {
-		return nil, err
-	}
-	a.onClose(f.Close)
-	b := f.Queue(qc.DeadLetter)
-	if _, err := b.Describe(ctx); err != nil {
-		if errors.Is(err, broker.ErrNoQueue) {
-			return nil, fail(exitFailed, "redrivectl status", "dead-letter queue %s of %s: %w", qc.DeadLetter, name, err)
-		}
-		return nil, err
-	}
-	return b, nil
 }
 
 // policyFor is the policy of a queue; for the empty name, and for a queue that

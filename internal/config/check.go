@@ -18,6 +18,9 @@ func (c *Config) derive() {
 		if !c.given("queues." + name + ".dead_letter") {
 			q.DeadLetter = name + deadLetterSuffix
 		}
+		if q.Broker != Local && !c.given("queues."+name+".path") {
+			q.Path = ""
+		}
 		// With a ledger the worker is bound by the worker's contract, which
 		// forbids transport retries. Without one nothing is promised, and most
 		// clients retry.
@@ -96,6 +99,9 @@ func (k *checker) queue(path string, q Queue) {
 	}
 	if k.given(path+".worker.claim_life") && q.Worker.ClaimLife == 0 {
 		k.reject(path+".worker.claim_life", path+".worker.claim_life must be above zero: a claim needs time to send")
+	}
+	if q.Broker != Local && q.Path != "" {
+		k.rejectKey(path+".path", path+".path is the local broker's file: "+string(q.Broker)+" has none")
 	}
 	if q.DeadLetter != "" && slices.Contains(q.Sources, q.DeadLetter) {
 		k.reject(path+".source", path+".source is the dead-letter queue itself")

@@ -37,14 +37,17 @@ type Config struct {
 // Broker names the kind of a queue's broker.
 type Broker string
 
-// Local is a queue in a SQLite file.
-const Local Broker = "local"
+// The brokers. Local is a queue in a SQLite file, SQS is Amazon's.
+const (
+	Local Broker = "local"
+	SQS   Broker = "sqs"
+)
 
 // Queue is one dead-letter queue with all that decides what may be done there.
 type Queue struct {
-	Broker     Broker `yaml:"broker" enum:"local" later:"sqs,pubsub,servicebus"`
-	Path       string `yaml:"path" format:"path"` // the local broker's file
-	DeadLetter string `yaml:"dead_letter"`
+	Broker     Broker `yaml:"broker" enum:"local,sqs" later:"pubsub,servicebus"`
+	Path       string `yaml:"path" format:"path"` // the local broker's file; of no other
+	DeadLetter string `yaml:"dead_letter"`        // its name; of SQS also its URL or ARN
 	// Sources are the queues that dead-letter into this one, and the only
 	// destinations of a redrive without --to. Empty: ask the broker.
 	Sources []string `yaml:"source" format:"one-or-list"`

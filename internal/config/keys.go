@@ -36,7 +36,7 @@ func queueKeys() []key {
 	return []key{
 		{"queues", "", "none", "The dead-letter queues, each under a name of your choice."},
 		{"queues.*", "", "all defaults", "One dead-letter queue. The name may hold letters, digits, dots, dashes and underscores."},
-		{"queues.*.broker", "local", "", "The broker that holds the queue. `local` is a queue in a SQLite file."},
+		{"queues.*.broker", "local", "", "The broker that holds the queue. `local` is a queue in a SQLite file, `sqs` is Amazon SQS."},
 		{"queues.*.path", "queue.db", "", "The local broker's file."},
 		{"queues.*.dead_letter", "", "the queue's name with `-dlq`", "The dead-letter queue as the broker names it."},
 		{"queues.*.source", "", "derived from the broker", "The queue, or list of queues, that dead-letters into it: where a redrive may send without `--to`."},

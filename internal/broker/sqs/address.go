@@ -46,7 +46,7 @@ func parseAddress(s string) (address, error) {
 		return address{name: a.Resource, owner: a.AccountID, region: a.Region}, nil
 	case strings.Contains(s, "://"):
 		u, err := url.Parse(s)
-		if err != nil || u.Host == "" || path.Base(u.Path) == "/" {
+		if err != nil || u.Host == "" || strings.Count(strings.Trim(u.Path, "/"), "/") != 1 {
 			return address{}, fmt.Errorf("%q is no URL of an SQS queue", s)
 		}
 		a := address{name: path.Base(u.Path), url: s}

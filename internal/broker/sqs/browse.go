@@ -39,7 +39,7 @@ func (q *Queue) Browse(ctx context.Context, limit int, each func(broker.Message)
 	if err := ctx.Err(); err != nil {
 		return broker.Completeness{Why: "stopped"}, err
 	}
-	l := &look{queue: q, limit: limit, each: each, ctx: ctx, held: map[string]broker.Delivery{}, groups: map[string]int{}}
+	l := &look{queue: q, limit: limit, each: each, ctx: ctx, seen: map[string]bool{}, held: map[string]broker.Delivery{}, groups: map[string]int{}}
 	err := l.receiveAll()
 	why := l.incomplete(context.WithoutCancel(ctx), err)
 	if n := l.giveBack(context.WithoutCancel(ctx)); n > 0 && why == "" {
@@ -56,12 +56,12 @@ type look struct {
 	ctx   context.Context //nolint:containedctx // One look's own.
 
 	mu     sync.Mutex
-	held   map[string]broker.Delivery // by message ID, without content
+	seen   map[string]bool            // by message ID
+	held   map[string]broker.Delivery // the same, without content
 	groups map[string]int             // copies seen of each ordering group
 	wanted int                        // reserved by receives under way
-	seen   int
-	empty  int    // receives in a row that brought nothing
-	stop   string // why it ends before the queue is empty
+	empty  int                        // receives in a row that brought nothing
+	stop   string                     // why it ends before the queue is empty
 }
 
 func (l *look) receiveAll() error {
@@ -112,7 +112,7 @@ func (l *look) reserve() int {
 	}
 	n := maxEntries
 	if l.limit > 0 {
-		n = min(n, l.limit-l.seen-l.wanted)
+		n = min(n, l.limit-len(l.seen)-l.wanted)
 	}
 	if len(l.held)+l.wanted+n > maxInFlight {
 		l.stop = fmt.Sprintf("SQS lends at most %d copies at once", maxInFlight)
@@ -147,15 +147,14 @@ func (l *look) took(n int, ds []broker.Delivery, err error) error {
 }
 
 func (l *look) show(d broker.Delivery) error {
-	if _, again := l.held[d.MessageID]; again {
-		l.hold(d)
+	l.hold(d)
+	if l.seen[d.MessageID] {
 		return nil
 	}
 	if err := l.ctx.Err(); err != nil {
 		return err
 	}
-	l.hold(d)
-	l.seen++
+	l.seen[d.MessageID] = true
 	l.groups[d.OrderKey]++
 	if most := l.queue.facts.maxReceives; most > 0 && d.Receives >= most-1 {
 		l.stop = fmt.Sprintf("the queue itself dead-letters after %d receives, and this look has brought a copy to %d", most, d.Receives)
@@ -213,7 +212,7 @@ func (l *look) incomplete(ctx context.Context, err error) string {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
-	if l.limit > 0 && l.seen >= l.limit && len(parts) > 0 {
+	if l.limit > 0 && len(l.seen) >= l.limit && len(parts) > 0 {
 		return "limit"
 	}
 	if d.Visible > 0 && l.queue.facts.fifo {

@@ -57,6 +57,8 @@ type world struct {
 	suffix string
 	dlq    *sqs.Queue
 	source *sqs.Queue
+	http   *httptest.Server
+	close  func() error // of the adapter's connections
 }
 
 func newWorld(t *testing.T, suffix string) *world {
@@ -66,18 +68,34 @@ func newWorld(t *testing.T, suffix string) *world {
 	w.server.CreateQueue(w.name("jobs-dlq"), nil)
 	w.server.CreateQueue(w.name("elsewhere"), nil)
 	w.server.CreateQueue(w.name("jobs"), map[string]string{"RedrivePolicy": sqsfake.DeadLetter(w.name("jobs-dlq"), 3)})
-	h := httptest.NewServer(w.server)
-	t.Cleanup(h.Close)
+	w.http = httptest.NewServer(w.server)
+	t.Cleanup(w.http.Close)
+	w.reopen()
+	return w
+}
+
+// reopen lets the adapter find the queues anew.
+func (w *world) reopen() {
+	w.Helper()
 	account := sqs.NewAccount(sqs.Options{Now: w.clock.now, Config: aws.Config{
-		Region: sqsfake.Region, BaseEndpoint: aws.String(h.URL), Credentials: credentials.NewStaticCredentialsProvider("k", "s", ""),
+		Region: sqsfake.Region, BaseEndpoint: aws.String(w.http.URL), Credentials: credentials.NewStaticCredentialsProvider("k", "s", ""),
 	}})
-	t.Cleanup(func() {
+	w.close = account.Close
+	w.Cleanup(func() {
 		if err := account.Close(); err != nil {
-			t.Error(err)
+			w.Error(err)
 		}
 	})
 	w.dlq, w.source = w.open(account, "jobs-dlq"), w.open(account, "jobs")
-	return w
+}
+
+// stop ends the server: nobody listens there any more.
+func (w *world) stop() {
+	w.Helper()
+	if err := w.close(); err != nil {
+		w.Fatal(err)
+	}
+	w.http.Close()
 }
 
 func (w *world) name(base string) string { return base + w.suffix }

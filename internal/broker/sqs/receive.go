@@ -42,12 +42,14 @@ func (q *Queue) Receive(ctx context.Context, r broker.Request) ([]broker.Deliver
 	if r.Lease <= 0 {
 		in.VisibilityTimeout = int32(wholeSeconds(q.facts.visibility))
 	}
-	q.nameAttempt(in, asked)
+	if q.facts.fifo {
+		in.ReceiveRequestAttemptId = aws.String(q.attempt(asked))
+	}
 	out, err := q.client().ReceiveMessage(ctx, in)
 	if err != nil {
+		q.attemptLost(in.ReceiveRequestAttemptId, asked)
 		return nil, fmt.Errorf("receive from %s: %w", q.facts.name, told(err))
 	}
-	q.attemptDone()
 	return q.deliveries(out.Messages, asked.Add(time.Duration(in.VisibilityTimeout)*time.Second))
 }
 
@@ -66,30 +68,33 @@ func (q *Queue) deliveries(ms []types.Message, until time.Time) ([]broker.Delive
 	return ds, nil
 }
 
-// nameAttempt lets a FIFO receive be asked for again: its group is blocked while
-// the lost answer's lease lasts.
-func (q *Queue) nameAttempt(in *sqs.ReceiveMessageInput, now time.Time) {
-	if !q.facts.fifo {
+// attempt names a FIFO receive: as one whose answer was lost, if there is one,
+// since the groups of its messages are blocked while their lease lasts.
+func (q *Queue) attempt(now time.Time) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, at := range q.lost {
+		delete(q.lost, id)
+		if now.Sub(at) < attemptLife {
+			return id
+		}
+	}
+	return rand.Text()
+}
+
+func (q *Queue) attemptLost(id *string, asked time.Time) {
+	if id == nil {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.attempt == "" || now.Sub(q.attempts) >= attemptLife {
-		q.attempt, q.attempts = rand.Text(), now
-	}
-	in.ReceiveRequestAttemptId = aws.String(q.attempt)
-}
-
-func (q *Queue) attemptDone() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.attempt = ""
+	q.lost[*id] = asked
 }
 
 // Ack implements broker.Broker. A delete whose lease is over is not tried, since
 // it would succeed without deleting.
 func (q *Queue) Ack(ctx context.Context, ds []broker.Delivery) []broker.Result {
-	return q.onReceipts(ctx, ds, func(ctx context.Context, ds []broker.Delivery) batchAnswer {
+	return q.onReceipts(ctx, ds, q.holds, func(ctx context.Context, ds []broker.Delivery) batchAnswer {
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: aws.String(q.facts.url)}
 		for i, d := range ds {
 			in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: aws.String(d.Receipt)})
@@ -110,7 +115,7 @@ func (q *Queue) Ack(ctx context.Context, ds []broker.Delivery) []broker.Result {
 func (q *Queue) Extend(ctx context.Context, ds []broker.Delivery, lease time.Duration) []broker.Result {
 	lease = max(time.Second, min(lease, maxLease))
 	until := q.now().Add(lease)
-	rs := q.onReceipts(ctx, ds, q.visibility(lease))
+	rs := q.onReceipts(ctx, ds, q.holds, q.visibility(lease))
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, r := range rs {
@@ -121,14 +126,15 @@ func (q *Queue) Extend(ctx context.Context, ds []broker.Delivery, lease time.Dur
 	return rs
 }
 
-// Release implements broker.Broker.
+// Release implements broker.Broker. One whose outcome is unknown can be released
+// again, and nothing else.
 func (q *Queue) Release(ctx context.Context, ds []broker.Delivery) []broker.Result {
-	rs := q.onReceipts(ctx, ds, q.visibility(0))
+	rs := q.onReceipts(ctx, ds, q.mayHold, q.visibility(0))
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, r := range rs {
 		if r.Outcome != broker.Refused {
-			q.changed[ds[i].Receipt] = change{until: ds[i].LeaseUntil, given: true}
+			q.changed[ds[i].Receipt] = change{until: ds[i].LeaseUntil, given: true, doubt: r.Outcome == broker.Unknown}
 		}
 	}
 	return rs
@@ -161,14 +167,14 @@ type batchAnswer struct {
 	err    error // of the request as a whole
 }
 
-// onReceipts calls do with the deliveries whose leases hold, ten at a time, and
-// answers for all. An entry that the answer does not name is Unknown.
-func (q *Queue) onReceipts(ctx context.Context, ds []broker.Delivery, do func(context.Context, []broker.Delivery) batchAnswer) []broker.Result {
+// onReceipts calls do with the deliveries that may says nothing against, ten at a
+// time, and answers for all. An entry that the answer does not name is Unknown.
+func (q *Queue) onReceipts(ctx context.Context, ds []broker.Delivery, may func(broker.Delivery) error, do func(context.Context, []broker.Delivery) batchAnswer) []broker.Result {
 	q.forget()
 	rs := make([]broker.Result, len(ds))
 	var live []int
 	for i, d := range ds {
-		if err := q.holds(d); err != nil {
+		if err := may(d); err != nil {
 			rs[i] = broker.Result{Outcome: broker.Refused, Err: err}
 			continue
 		}
@@ -217,27 +223,39 @@ func set(rs []broker.Result, id string, r broker.Result) {
 // change is what this process knows of a receipt beyond its delivery.
 type change struct {
 	until time.Time // when it may be forgotten
-	given bool
+	given bool      // back
+	doubt bool      // whether it was given back is not known
 }
 
 // holds says why a delivery's receipt no longer counts, as far as this process
 // knows.
 func (q *Queue) holds(d broker.Delivery) error {
-	now := q.now()
-	q.mu.Lock()
-	c, ok := q.changed[d.Receipt]
-	q.mu.Unlock()
-	until := d.LeaseUntil
-	switch {
-	case ok && c.given:
+	if q.change(d).given {
 		return fmt.Errorf("%w: it was given back", broker.ErrLeaseLost)
-	case ok:
-		until = c.until
 	}
-	if !until.IsZero() && !now.Before(until) {
+	return q.mayHold(d)
+}
+
+// mayHold is holds for a receipt of which it does not matter whether it was given
+// back without an answer.
+func (q *Queue) mayHold(d broker.Delivery) error {
+	c := q.change(d)
+	if c.given && !c.doubt {
+		return fmt.Errorf("%w: it was given back", broker.ErrLeaseLost)
+	}
+	if !c.until.IsZero() && !q.now().Before(c.until) {
 		return fmt.Errorf("%w: its time is over", broker.ErrLeaseLost)
 	}
 	return nil
+}
+
+func (q *Queue) change(d broker.Delivery) change {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c, ok := q.changed[d.Receipt]; ok {
+		return c
+	}
+	return change{until: d.LeaseUntil}
 }
 
 // forget drops what is known of receipts whose leases are over.

@@ -55,7 +55,7 @@ type Account struct {
 	// clients by region, and queues by address, as they were first found.
 	clients map[string]*sqs.Client
 	queues  map[string]*facts
-	http    *awshttp.BuildableClient
+	http    *http.Client
 }
 
 // NewAccount prepares to reach queues; it asks for nothing yet.
@@ -69,15 +69,17 @@ func NewAccount(o Options) *Account {
 	if o.Connections <= 0 {
 		o.Connections = 64
 	}
-	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.MaxIdleConns, t.MaxIdleConnsPerHost = o.Connections, o.Connections
-	})
-	return &Account{o: o, clients: map[string]*sqs.Client{}, queues: map[string]*facts{}, http: client}
+	t := awshttp.NewBuildableClient().GetTransport()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = o.Connections, o.Connections
+	return &Account{o: o, clients: map[string]*sqs.Client{}, queues: map[string]*facts{}, http: &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
 }
 
 // Close lets go of idle connections.
 func (a *Account) Close() error {
-	a.http.GetTransport().CloseIdleConnections()
+	a.http.CloseIdleConnections()
 	return nil
 }
 
@@ -112,10 +114,9 @@ type Queue struct {
 	// back. A delete with one that was given back succeeds and deletes nothing.
 	changed map[string]change
 	forgot  time.Time
-	// attempt names a FIFO receive whose answer was lost, to ask for the same
-	// messages again.
-	attempt  string
-	attempts time.Time
+	// lost names the FIFO receives whose answers were lost, by when they were
+	// asked: their messages can be asked for again.
+	lost map[string]time.Time
 }
 
 // Open finds a queue by name, URL or ARN. A queue that does not exist is
@@ -125,7 +126,7 @@ func (a *Account) Open(ctx context.Context, address string) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find SQS queue %s: %w", address, err)
 	}
-	return &Queue{account: a, facts: f, changed: map[string]change{}}, nil
+	return &Queue{account: a, facts: f, changed: map[string]change{}, lost: map[string]time.Time{}}, nil
 }
 
 // Capabilities implements broker.Broker.

@@ -25,6 +25,7 @@ type input struct {
 
 	MessageAttributeNames       []string
 	MessageSystemAttributeNames []string
+	ReceiveRequestAttemptId     string
 }
 
 // entry is one member of a batch, and the same as the only one.

@@ -54,6 +54,7 @@ type queue struct {
 	byID    map[string]*item
 	locked  map[string]int // copies in flight by group
 	dedup   map[string]remembered
+	asked   map[string][]*item // what a receive's attempt ID was given
 	seq     uint64
 	receipt uint64
 }
@@ -88,7 +89,7 @@ func (s *Server) CreateQueue(name string, attrs map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := &queue{
-		name: name, fifo: strings.HasSuffix(name, ".fifo"), byID: map[string]*item{}, locked: map[string]int{}, dedup: map[string]remembered{},
+		name: name, fifo: strings.HasSuffix(name, ".fifo"), byID: map[string]*item{}, locked: map[string]int{}, dedup: map[string]remembered{}, asked: map[string][]*item{},
 		attrs: map[string]string{
 			"VisibilityTimeout": "30", "MessageRetentionPeriod": "345600", "MaximumMessageSize": "1048576", "DelaySeconds": "0",
 			"ReceiveMessageWaitTimeSeconds": "0", "QueueArn": ARN(name), "CreatedTimestamp": "1700000000", "SqsManagedSseEnabled": "true",

@@ -30,7 +30,7 @@ func receiveMessage(s *Server, r *http.Request, body []byte) (any, error) {
 	}
 	deadline := time.Now().Add(wait)
 	for {
-		got, woken, err := s.receiveNow(r, in, wait == 0)
+		got, woken, err := s.receiveNow(r, in)
 		if err != nil || len(got) > 0 || s.o.Now != nil || !time.Now().Before(deadline) {
 			return map[string]any{"Messages": got}, err
 		}
@@ -44,7 +44,7 @@ func receiveMessage(s *Server, r *http.Request, body []byte) (any, error) {
 	}
 }
 
-func (s *Server) receiveNow(r *http.Request, in input, short bool) ([]received, <-chan struct{}, error) {
+func (s *Server) receiveNow(r *http.Request, in input) ([]received, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.base(r)
@@ -66,15 +66,22 @@ func (s *Server) receiveNow(r *http.Request, in input, short bool) ([]received, 
 		}
 		return nil, nil, badRequest("OverLimit", "too many messages are in flight")
 	}
-	if short && s.short != nil {
-		n = s.short(n)
+	if s.fewer != nil {
+		n = min(n, s.fewer(s.counts["ReceiveMessage"]-1))
 	}
 	lease := time.Duration(q.number("VisibilityTimeout")) * time.Second
 	if in.VisibilityTimeout != nil && *in.VisibilityTimeout > 0 {
 		lease = time.Duration(*in.VisibilityTimeout) * time.Second
 	}
 	out := []received{}
-	for _, m := range s.take(q, n) {
+	got := q.again(in.ReceiveRequestAttemptId)
+	if got == nil {
+		got = s.take(q, n)
+	}
+	if q.fifo && in.ReceiveRequestAttemptId != "" {
+		q.asked[in.ReceiveRequestAttemptId] = got
+	}
+	for _, m := range got {
 		m.Receives++
 		if m.FirstReceive.IsZero() {
 			m.FirstReceive = s.now()
@@ -83,6 +90,23 @@ func (s *Server) receiveNow(r *http.Request, in input, short bool) ([]received, 
 		out = append(out, m.shown(q, in))
 	}
 	return out, s.woken, nil
+}
+
+// again is what an attempt was given before, taken back to be given once more:
+// as long as nothing of it was deleted or changed.
+func (q *queue) again(attempt string) []*item {
+	got := q.asked[attempt]
+	for _, m := range got {
+		if m.gone || m.at < 0 {
+			return nil
+		}
+	}
+	for _, m := range got {
+		q.extend(m, time.Time{}, 0)
+		i := slices.Index(q.ready, m)
+		q.ready = slices.Delete(q.ready, i, i+1)
+	}
+	return got
 }
 
 // take removes up to n visible items from the queue's order: of a FIFO group

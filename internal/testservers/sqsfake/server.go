@@ -41,7 +41,7 @@ type Server struct {
 	entry  func(action string, n int) string
 	counts map[string]int // requests by action
 	items  map[string]int // entries by action
-	short  func(n int) int
+	fewer  func(n int) int
 	woken  chan struct{} // closed when something became visible
 	serial int
 }
@@ -77,6 +77,8 @@ const (
 	DropBefore Fault = "drop_before" // not applied, and the connection is cut
 	KeyDenied  Fault = "key_denied"  // 400, KmsAccessDenied
 	Denied     Fault = "denied"      // 403, AccessDenied
+	OverLimit  Fault = "over_limit"  // 400, OverLimit
+	Damaged    Fault = "damaged"     // applied, with checksums of something else
 )
 
 // OnRequest decides on the n-th request of an action, from 0; nil is no fault.
@@ -94,11 +96,19 @@ func (s *Server) OnEntry(f func(action string, n int) string) {
 	s.entry = f
 }
 
-// Short makes short polls that could give n messages give f(n).
-func (s *Server) Short(f func(n int) int) {
+// Fewer makes the n-th receive, from 0, give at most f(n) messages, as the
+// service's sampling of its hosts does.
+func (s *Server) Fewer(f func(n int) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.short = f
+	s.fewer = f
+}
+
+// SetAttribute changes an attribute of a queue.
+func (s *Server) SetAttribute(queue, name, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID[queue].attrs[name] = value
 }
 
 // Requests counts the requests of an action since the start.
@@ -127,6 +137,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = badRequest("KmsAccessDenied", "the key may not be used")
 	case Denied:
 		err = &apiError{status: http.StatusForbidden, code: "AccessDeniedException", message: "not permitted"}
+	case OverLimit:
+		err = badRequest("OverLimit", "too many messages are in flight")
 	case Error:
 		err = internalError()
 	case DropBefore:
@@ -138,6 +150,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.sleep(s.o.Latency - s.o.Latency/2)
 	switch fault {
+	case Damaged:
+		damage(out)
 	case AfterError:
 		out, err = nil, internalError()
 	case Drop, DropBefore:
@@ -173,6 +187,18 @@ func (s *Server) entryFault(action string) string {
 		return ""
 	}
 	return s.entry(action, n)
+}
+
+// damage makes an answer tell of other messages than were sent.
+func damage(out any) {
+	if b, ok := out.(batchReply); ok {
+		for i, one := range b.Successful {
+			if m, ok := one.(sent); ok {
+				m.MD5OfMessageBody = checksum("something else")
+				b.Successful[i] = m
+			}
+		}
+	}
 }
 
 type apiError struct {
