@@ -41,6 +41,7 @@ var layers = []struct {
 	{"internal/term", nil},
 	{"internal/faultfs", nil},
 	{"internal/metrics", nil},
+	{"internal/testservers/*", nil},
 	{"internal/broker/*", []string{"internal/broker", "internal/broker/brokertest", "internal/crash"}},
 	{"internal/ledger/*", []string{"internal/ledger", "internal/ledger/ledgertest", "internal/crash"}},
 	{"internal/provider/*", []string{"internal/provider", "internal/provider/providertest"}},

@@ -40,11 +40,11 @@ existing file is never overwritten.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.broker, "broker", string(config.Local), "the broker to write it for: local")
+	f.StringVar(&o.broker, "broker", string(config.Local), "the broker to write it for: local or sqs")
 	f.StringVar(&o.file, "file", config.FileName, "where to write it")
 	f.BoolVar(&o.print, "print", false, "print it instead")
 	f.BoolVar(&o.schema, "schema", false, "print the JSON Schema of the config, for editors")
-	must(c.RegisterFlagCompletionFunc("broker", cobra.FixedCompletions([]string{string(config.Local)}, cobra.ShellCompDirectiveNoFileComp)))
+	must(c.RegisterFlagCompletionFunc("broker", cobra.FixedCompletions([]string{string(config.Local), string(config.SQS)}, cobra.ShellCompDirectiveNoFileComp)))
 	return exits(c, exitRefused)
 }
 

@@ -34,6 +34,9 @@ type Env struct {
 func Main() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	// Whoever reads the output may stop reading: that is an error of the write, so
+	// that a look gives back what it holds, and not the end of the process.
+	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)

@@ -98,7 +98,7 @@ func (a *app) queueFacts(ctx context.Context, q *queue) (redrive.QueueFacts, err
 	f := redrive.QueueFacts{
 		Name: q.name, Entity: d.Queue, Broker: q.brokerName, Consumer: q.cfg.Consumer,
 		Ledger: q.ledger != nil, LedgerName: q.cfg.Ledger, FanOut: caps.FanOut, Ordered: caps.Ordered,
-		MaxPause: q.cfg.Worker.MaxPause, MaxAge: q.cfg.MaxAge,
+		MaxPause: q.cfg.Worker.MaxPause, MaxAge: q.cfg.MaxAge, Sources: q.cfg.Sources,
 	}
 	if len(q.cfg.Sources) == 1 {
 		f.Destination = q.cfg.Sources[0]

@@ -54,9 +54,14 @@ func scriptSetup(env *testscript.Env) error {
 	env.Setenv("CI", "")
 	env.Setenv("REDRIVECTL_CONFIG", "")
 	env.Setenv("REDRIVECTL_ACTOR", "")
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS"} {
+		env.Setenv(name, "")
+	}
+	env.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	env.Setenv("SAMPLES", samples)
 	env.Setenv("CONFIGS", configs)
 	env.Setenv("DOCS", docs)
 	env.Values[providerKey{}] = &scriptProvider{}
+	env.Values[sqsKey{}] = &scriptQueues{}
 	return nil
 }

@@ -36,6 +36,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"edit":        scriptEdit,
 		"seed":        scriptSeed,
 		"shape":       scriptShape,
+		"sqs":         scriptSQS,
 		"copies":      scriptCopies,
 		"gather":      scriptGather,
 		"await":       scriptAwait,

@@ -54,6 +54,9 @@ func (a *app) queue(ctx context.Context, arg string) (*queue, error) {
 	if q.broker, err = a.openBroker(ctx, name, qc); err != nil {
 		return nil, err
 	}
+	if q.cfg.Sources, err = asOrigins(ctx, q.broker, qc.Sources); err != nil {
+		return nil, fmt.Errorf("sources of %s: %w", name, err)
+	}
 	if q.policy, err = a.policyFor(name); err != nil {
 		return nil, err
 	}

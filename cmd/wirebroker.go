@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/broker/local"
@@ -123,7 +124,7 @@ func (a *app) openLocal(ctx context.Context, name string, qc config.Queue) (brok
 // openSQS finds a queue with the credentials, region and endpoint that the AWS
 // client's default chain finds.
 func (a *app) openSQS(ctx context.Context, name string, qc config.Queue) (broker.Broker, error) {
-	var opts []func(*awsconfig.LoadOptions) error
+	opts := []func(*awsconfig.LoadOptions) error{awsconfig.WithLogger(logging.Nop{})}
 	if qc.Region != "" {
 		opts = append(opts, awsconfig.WithRegion(qc.Region))
 	}
@@ -140,7 +141,23 @@ func (a *app) openSQS(ctx context.Context, name string, qc config.Queue) (broker
 	case errors.Is(err, broker.ErrDenied):
 		return nil, withHint(err, "permit sqs:GetQueueUrl and sqs:GetQueueAttributes on it")
 	case err != nil:
-		return nil, err
+		return nil, withHint(err, "check AWS_PROFILE or the other credentials, AWS_REGION, and AWS_ENDPOINT_URL_SQS if it is set")
 	}
 	return q, nil
+}
+
+// asOrigins gives queues the names by which a broker tells a copy's origin.
+func asOrigins(ctx context.Context, b broker.Broker, names []string) ([]string, error) {
+	q, ok := b.(*sqs.Queue)
+	if !ok {
+		return names, nil
+	}
+	arns := make([]string, len(names))
+	for i, name := range names {
+		var err error
+		if arns[i], err = q.ARN(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return arns, nil
 }

@@ -27,7 +27,11 @@ const assessAtOnce = 500
 type QueueFacts struct {
 	Name, Entity, Broker string
 	Consumer             string
-	Destination          string // configured; empty: the copy's origin
+	// Sources are the configured ones, as the broker names origins; empty: any
+	// origin will do.
+	Sources []string
+	// Destination is where a copy returns whose origin is not known; empty: none.
+	Destination string
 	Ledger               bool
 	LedgerName           string // as configured
 	LedgerWritable       bool
@@ -36,6 +40,11 @@ type QueueFacts struct {
 	FanOut, Ordered      bool                   // of the broker
 	MaxPause             time.Duration          // of a worker, between check and send
 	MaxAge               time.Duration          // of the queue; 0: none
+}
+
+// takesBack reports that a redrive may return to a copy's origin.
+func (q QueueFacts) takesBack(origin string) bool {
+	return len(q.Sources) == 0 || slices.Contains(q.Sources, origin)
 }
 
 // Request asks for a plan.

@@ -216,7 +216,7 @@ func TestFaithful(t *testing.T) {
 	}
 	_, err = w.run(w.plan())
 	w.must(err)
-	ds, err := w.queues.Queue("src").Receive(w.ctx, broker.Request{Max: 1, Lease: time.Minute})
+	ds, err := app.Receive(w.ctx, broker.Request{Max: 1, Lease: time.Minute})
 	w.must(err)
 	type sent struct {
 		Body               []byte

@@ -100,7 +100,7 @@ func (s *sorter) complete(it *Item, a reconcile.Assessed) {
 		return
 	}
 	it.SendBefore = sendBefore(a, s.req.Queue)
-	it.Destination = firstOf(s.req.Lifts.To, s.req.Queue.Destination, it.Origin)
+	it.Destination = firstOf(s.req.Lifts.To, it.Origin, s.req.Queue.Destination)
 }
 
 // holds names why an item cannot be in the plan, and what it needs; both empty
@@ -148,6 +148,8 @@ func (s *sorter) holdsDiscard(it *Item, pub Published) (why, needs string) {
 func (s *sorter) holdsRedrive(it *Item, pub Published) (why, needs string) {
 	l := s.req.Lifts
 	switch {
+	case l.To == "" && it.Origin != "" && !s.req.Queue.takesBack(it.Origin):
+		return "other_origin", "its origin among the queue's sources, or the destination: --to QUEUE"
 	case it.Destination == "":
 		return "no_destination", "the destination: --to QUEUE"
 	case s.req.Queue.FanOut && !l.FanOut:

@@ -48,11 +48,14 @@ var badFiles = []struct {
 		`2:3: "sqs:a" is not a name: use letters, digits, dots, dashes and underscores, and begin with a letter or digit`,
 		`3:3: "-x" is not a name: use letters, digits, dots, dashes and underscores, and begin with a letter or digit`,
 	}},
-	{"broker to come", "queues: {a: {broker: sqs}}\n", []string{
-		`1:22: queues.a.broker: "sqs" is not in this build, which has local`,
+	{"path of a broker without one", "queues: {a: {broker: sqs, path: queue.db}}\n", []string{
+		`1:27: queues.a.path is the local broker's file: sqs has none`,
+	}},
+	{"broker to come", "queues: {a: {broker: pubsub}}\n", []string{
+		`1:22: queues.a.broker: "pubsub" is not in this build, which has local, sqs`,
 	}},
 	{"broker nobody knows", "queues: {a: {broker: fax}}\n", []string{
-		`1:22: queues.a.broker: "fax" is not one of local`,
+		`1:22: queues.a.broker: "fax" is not one of local, sqs`,
 	}},
 	{"names that do not exist", "queues:\n  a:\n    ledger: app\n    provider: mail\n    policy: strict\nledgers: {ap: {path: l.db}}\n", []string{
 		`3:13: "app" is not in ledgers, which has ap`,

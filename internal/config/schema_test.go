@@ -69,7 +69,7 @@ var onlyLoad = []string{
 	"syntax", "key twice", "two documents", "anchor, alias, merge, tag", "names that do not exist",
 	"effects beside a provider", "one queue twice", "home", "ledger without a place", "provider's URL",
 	"proves without a look-up", "credential's header", "look-up that proves more than it can", "shared store",
-	"mapped payloads without bytes of their own",
+	"mapped payloads without bytes of their own", "path of a broker without one",
 }
 
 func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
@@ -120,7 +120,17 @@ func TestInitTextLoads(t *testing.T) {
 	want.Queues["jobs"] = q
 	wantConfig(t, mustLoad(t, text), want)
 
-	if _, err := InitText("sqs"); err == nil || !strings.Contains(err.Error(), "not in this build") {
+	if text, err = InitText(SQS); err != nil {
+		t.Fatal(err)
+	}
+	q.Broker, q.Path = SQS, ""
+	want.Queues["jobs"] = q
+	wantConfig(t, mustLoad(t, text), want)
+	if strings.Contains(text, "SQLite file.") {
+		t.Error("the text for SQS speaks of a queue in a SQLite file")
+	}
+
+	if _, err := InitText("pubsub"); err == nil || !strings.Contains(err.Error(), "this build has local and sqs") {
 		t.Errorf("another broker: %v", err)
 	}
 }

@@ -61,6 +61,15 @@ func parseAddress(s string) (address, error) {
 	}
 }
 
+// ARN is a queue's full name, by which SQS tells where a copy came from.
+func (q *Queue) ARN(ctx context.Context, address string) (string, error) {
+	f, err := q.account.find(ctx, address)
+	if err != nil {
+		return "", fmt.Errorf("find SQS queue %s: %w", address, err)
+	}
+	return f.arn, nil
+}
+
 // find asks for a queue's URL and attributes, once.
 func (a *Account) find(ctx context.Context, named string) (*facts, error) {
 	a.mu.Lock()

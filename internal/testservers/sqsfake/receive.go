@@ -27,6 +27,9 @@ func receiveMessage(s *Server, r *http.Request, body []byte) (any, error) {
 	wait := time.Duration(0)
 	if in.WaitTimeSeconds != nil {
 		wait = time.Duration(*in.WaitTimeSeconds) * time.Second
+		if s.o.LongestWait > 0 {
+			wait = min(wait, s.o.LongestWait)
+		}
 	}
 	deadline := time.Now().Add(wait)
 	for {

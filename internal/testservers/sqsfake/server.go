@@ -26,6 +26,8 @@ type Options struct {
 	Now func() time.Time // nil: the machine's clock, and long polls wait
 	// Latency is added to each request: half before it is applied, half after.
 	Latency time.Duration
+	// LongestWait cuts long polls short; 0: they wait as long as they ask.
+	LongestWait time.Duration
 	// MaxInFlight bounds the leased copies of a queue; 0: 120,000.
 	MaxInFlight int
 }
