@@ -1,9 +1,11 @@
 package sqs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -109,10 +111,23 @@ func noting(ctx context.Context) (context.Context, *bool) {
 	return context.WithValue(ctx, sentKey{}, sent), sent
 }
 
-// Do implements the client's interface.
+// Do implements the client's interface. It sends a copy of the request's body:
+// the client closes its own as soon as the answer begins, which net/http takes
+// for a failed write when it is still about to look for the body's end, and then
+// cuts the connection in the middle of the answer. A send would be in doubt for
+// nothing.
 func (w witness) Do(r *http.Request) (*http.Response, error) {
+	sent, noted := r.Context().Value(sentKey{}).(*bool)
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
 	resp, err := w.HTTPClient.Do(r)
-	if sent, ok := r.Context().Value(sentKey{}).(*bool); ok && !undialled(err) {
+	if noted && !undialled(err) {
 		*sent = true
 	}
 	return resp, err
