@@ -94,6 +94,11 @@ func (o *evidenceOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, queue := range t.seenIn() {
+		if err := o.app.withinRegion(ctx, st, queue); err != nil {
+			return err
+		}
+	}
 	g := &evidenceGatherer{tracer: t, st: st}
 	if err := g.gather(ctx); err != nil {
 		return err

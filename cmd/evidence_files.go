@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
@@ -150,10 +149,7 @@ type queueSettings struct {
 // addSettings adds the digests in force of each queue that the job was seen in.
 func (g *evidenceGatherer) addSettings(context.Context) error {
 	f := settingsFile{ToolVersion: buildVersion().Version, Store: g.st.StoreID(), Queues: []queueSettings{}}
-	for _, name := range g.queues() {
-		if !slices.ContainsFunc(g.entries, func(e traceEntry) bool { return e.Queue != nil && *e.Queue == name }) {
-			continue
-		}
+	for _, name := range g.seenIn() {
 		policy, err := g.app.policyFor(name)
 		if err != nil {
 			g.lacks("settings.json", err)

@@ -245,8 +245,14 @@ func TestC25Interrupted(t *testing.T) {
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range [][]string{
-		{"list", "digests"}, {"status"}, create, {"plan", "wait", plan.Plan}, {"reconcile", "digests"}, {"trace", "d-1"},
-		{"evidence", "d-1", "--out", filepath.Join(dir, "evidence")}, {"metrics"},
+		{"list", "digests"},
+		{"status"},
+		create,
+		{"plan", "wait", plan.Plan},
+		{"reconcile", "digests"},
+		{"trace", "d-1"},
+		{"evidence", "d-1", "--out", filepath.Join(dir, "evidence")},
+		{"metrics"},
 	} {
 		code, stdout, stderr := run(interrupted, args...)
 		if code != exitInterrupted || stdout != "" || !strings.Contains(stderr, "redrivectl: interrupted\n") {

@@ -128,6 +128,17 @@ func (t *tracer) askedOf() string {
 	return strings.Join(names, ", ")
 }
 
+// seenIn are the configured queues that an entry speaks of.
+func (t *tracer) seenIn() []string {
+	var names []string
+	for _, name := range t.queues() {
+		if slices.ContainsFunc(t.entries, func(e traceEntry) bool { return e.Queue != nil && *e.Queue == name }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func (t *tracer) view() traceView {
 	v := traceView{
 		Key: t.text, JobKey: text(t.key()), MessageIDs: []string{}, CopyIDs: []string{}, Asked: t.ask,

@@ -16,6 +16,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/provider"
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/internal/term"
+	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/redrivectl/redrivectl/redrive"
 )
 
@@ -232,22 +233,35 @@ func (t *tracer) ledger(ctx context.Context, name, consumer string) error {
 func (t *tracer) providers(ctx context.Context) {
 	asked := map[string]bool{"": true}
 	for _, queue := range t.queues() {
-		name := t.app.cfg.Queues[queue].Provider
-		if asked[name] {
+		q := t.app.cfg.Queues[queue]
+		if asked[q.Provider] {
 			continue
 		}
-		asked[name] = true
-		t.source("provider "+name, func() error {
+		asked[q.Provider] = true
+		t.source("provider "+q.Provider, func() error {
 			switch {
 			case t.key() == "":
 				return errNone("the job has no key")
+			case t.crosses(q.Region):
+				return errNone("the job is of another region than queue " + queue + ", which is bound to " + q.Region)
 			case !t.ask:
 				return errNone("not asked: --ask")
 			default:
-				return t.provider(ctx, name)
+				return t.provider(ctx, q.Provider)
 			}
 		})
 	}
+}
+
+// crosses reports that the job names another region than the one that a queue is
+// bound to: then nothing is asked about it there.
+func (t *tracer) crosses(bound string) bool {
+	for _, l := range t.looks {
+		if slices.ContainsFunc(l.jobs, func(j job.Job) bool { return t.is(j) && reconcile.CrossesRegion(bound, j.Region) }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(t.rows, func(r tracedRow) bool { return reconcile.CrossesRegion(bound, r.Region) })
 }
 
 func (t *tracer) provider(ctx context.Context, name string) error {
