@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
@@ -202,17 +203,17 @@ func (g *evidenceGatherer) addRows(context.Context) error {
 	return g.add("ledger.json", views)
 }
 
-// historyOf is a row's attempts, oldest first, and its events, newest first.
+// historyOf is a row's attempts and its events, each newest first.
 func historyOf(r ledger.Row) ([]attemptView, []eventView) {
 	attempts, history := []attemptView{}, []eventView{}
-	for _, at := range r.Attempts {
+	for _, at := range slices.Backward(r.Attempts) {
 		attempts = append(attempts, attemptView{
 			Attempt: at.Number, ClaimedAt: moment(at.ClaimedAt), Deadline: moment(at.SendDeadline), RequestID: text(at.RequestID),
 			ErrorClass: text(at.ErrorClass), Effect: text(at.Effect), Resolved: text(string(at.Resolution)),
 		})
 	}
-	for i := len(r.Events) - 1; i >= 0; i-- {
-		history = append(history, newEventView(r.Events[i]))
+	for _, e := range slices.Backward(r.Events) {
+		history = append(history, newEventView(e))
 	}
 	return attempts, history
 }

@@ -45,6 +45,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"mixed":       scriptMixed,
 		"interrupted": scriptInterrupted,
 		"provider":    scriptProviderCmd,
+		"worker":      scriptWorker,
 	}
 }
 

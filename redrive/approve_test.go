@@ -16,7 +16,7 @@ func (w *world) lifted(needs int) redrive.Draft {
 	w.dead("k1")
 	req := w.request()
 	if needs > 0 {
-		req.Lifts.To = "src"
+		req.Lifts.To, req.Queue.Destination = "src", "elsewhere"
 	}
 	d, err := w.planner().Draft(w.ctx, req)
 	w.must(err)

@@ -272,7 +272,7 @@ func (p *Planner) tier(ctx context.Context, req Request, s *sorter, now time.Tim
 	tier, why := TierOf(TierInput{
 		Items: s.items, Lifts: req.Lifts, SelfBefore: before, SelfMax: p.SelfMax, Ledger: req.Queue.Ledger,
 		Billing:        req.Queue.Provider != nil && req.Queue.Provider.Billing,
-		PolicyApproved: known(req.Digests.Policy), SettingsApproved: known(req.Digests.Settings), OverCap: s.overCap,
+		PolicyApproved: known(req.Digests.Policy), SettingsApproved: known(req.Digests.Settings), OverCap: s.overCap, Elsewhere: s.elsewhere,
 	})
 	return tier, why, nil
 }

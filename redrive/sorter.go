@@ -27,6 +27,7 @@ type sorter struct {
 	heldAs    []reconcile.Assessed
 	leftOut   map[string]int
 	overCap   bool
+	elsewhere bool // a redrive goes to another destination than the one derived
 }
 
 // NeedsDiscard is what a job needs that is to be dropped: a plan of its own,
@@ -73,7 +74,9 @@ func (s *sorter) sort(c candidate) error {
 		s.leaveOut("over_max", a)
 	default:
 		s.items, s.customers = append(s.items, it), append(s.customers, j.CustomerID)
-		s.overCap = s.overCap || it.Action == reconcile.Redrive && c.published.Count >= s.cap
+		redrive := it.Action == reconcile.Redrive
+		s.overCap = s.overCap || redrive && c.published.Count >= s.cap
+		s.elsewhere = s.elsewhere || redrive && it.Destination != s.derived(&it)
 	}
 	return nil
 }
@@ -100,8 +103,11 @@ func (s *sorter) complete(it *Item, a reconcile.Assessed) {
 		return
 	}
 	it.SendBefore = sendBefore(a, s.req.Queue)
-	it.Destination = firstOf(s.req.Lifts.To, it.Origin, s.req.Queue.Destination)
+	it.Destination = firstOf(s.req.Lifts.To, s.derived(it))
 }
+
+// derived is where a job goes without a word about it.
+func (s *sorter) derived(it *Item) string { return firstOf(it.Origin, s.req.Queue.Destination) }
 
 // holds names why an item cannot be in the plan, and what it needs; both empty
 // for one that can.

@@ -26,6 +26,9 @@ type TierInput struct {
 	SettingsApproved bool
 	// OverCap: an item would be redriven more often than the cap.
 	OverCap bool
+	// Elsewhere: an item goes to a typed destination that is not the one derived
+	// from the configuration or its copy.
+	Elsewhere bool
 }
 
 // TierOf is the tier of a plan with every reason for it, sorted. What is not
@@ -53,7 +56,7 @@ func TierOf(in TierInput) (Tier, []string) {
 		"no_ledger":             some && !in.Ledger,
 		"fan_out":               some && in.Lifts.FanOut,
 		"break_order":           some && in.Lifts.BreakOrder,
-		"typed_destination":     some && in.Lifts.To != "",
+		"typed_destination":     some && in.Elsewhere,
 		"effects_by_flag":       some && in.Lifts.EffectsByFlag,
 		"billing":               some && in.Billing,
 		"redrive_cap":           some && in.OverCap,

@@ -38,7 +38,7 @@ func TestTierOf(t *testing.T) {
 		{"no ledger, settles only", with(safe(settle), func(in *TierInput) { in.Ledger = false }), TierSelf, "settles_only"},
 		{"fan-out", with(safe(item(7, "")), func(in *TierInput) { in.Lifts.FanOut = true }), TierOne, "fan_out"},
 		{"break order", with(safe(item(7, "")), func(in *TierInput) { in.Lifts.BreakOrder = true }), TierOne, "break_order"},
-		{"typed destination", with(safe(item(7, "")), func(in *TierInput) { in.Lifts.To = "q" }), TierOne, "typed_destination"},
+		{"typed destination", with(safe(item(7, "")), func(in *TierInput) { in.Elsewhere = true }), TierOne, "typed_destination"},
 		{"effects by flag", with(safe(item(11, "idempotent")), func(in *TierInput) { in.Lifts.EffectsByFlag = true }), TierOne, "effects_by_flag"},
 		{"billing", with(safe(item(8, "")), func(in *TierInput) { in.Billing = true }), TierOne, "billing"},
 		{"redriven often", with(safe(item(7, "")), func(in *TierInput) { in.OverCap = true }), TierOne, "redrive_cap"},
