@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/internal/term"
@@ -333,12 +334,21 @@ func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*r
 		Current: digests, Persons: a.persons(), Owner: func(c classify.Class) string { return q.policy.Of(c, "").Owner },
 		Who: who, NewRunID: func() redrive.RunID { return redrive.RunID(randomHex()) },
 		Now: a.now, Sleep: sleep, Ticks: ticks,
-		LeaseTTL: leaseTTL, DeliveryLease: deliveryLease, EmptyTries: emptyTries, EmptyWait: emptyWait, Workers: 1,
+		LeaseTTL: leaseTTL, DeliveryLease: deliveryLease, EmptyTries: emptyTries, EmptyWait: emptyWait, Workers: batchesAtOnce(q.broker),
 		Progress: func(r redrive.Report) {
 			progress.Update(term.Step{What: "running on " + queueName, Done: int64(r.Planned - r.Remaining), Total: int64(r.Planned)})
 		},
 		Orphans: a.printOrphans,
 	}, nil
+}
+
+// batchesAtOnce is how many batches of a run are under way: many where each
+// waits for a network, one where the queue is a file with one writer.
+func batchesAtOnce(b broker.Broker) int {
+	if b.Capabilities().SelectiveReceive {
+		return 1
+	}
+	return 16
 }
 
 // printOrphans writes outcomes that the audit log could not take, so that they
