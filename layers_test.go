@@ -44,7 +44,7 @@ var layers = []struct {
 	{"internal/testservers/*", nil},
 	{"internal/broker/*", []string{"internal/broker", "internal/broker/brokertest", "internal/crash"}},
 	{"internal/ledger/*", []string{"internal/ledger", "internal/ledger/ledgertest", "internal/crash"}},
-	{"internal/provider/*", []string{"internal/provider", "internal/provider/providertest"}},
+	{"internal/provider/*", []string{"internal/provider", "internal/provider/providertest", "internal/expr"}},
 	{"internal/store", []string{"redrive", "reconcile", "audit", "internal/job", "internal/ledger", "internal/broker", "internal/classify", "internal/crash"}},
 	{"internal/config", []string{"internal/classify", "internal/job", "internal/expr", "internal/broker", "internal/ledger", "internal/provider"}},
 	{"internal/reference", []string{"internal/job"}},

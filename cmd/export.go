@@ -104,7 +104,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 		}
 		return fail(exitRefused, "name another --out", "%s exists; it was not changed", o.out)
 	}
-	st, err := o.app.store(ctx)
+	st, err := o.app.storeFor(ctx, q.name)
 	if err != nil {
 		return err
 	}

@@ -105,6 +105,9 @@ func (o *importOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := o.app.withinRegion(ctx, st, from.queue); err != nil {
+		return err
+	}
 	q, err := o.app.queue(ctx, from.queue)
 	if err != nil {
 		return err

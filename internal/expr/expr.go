@@ -20,6 +20,9 @@ import (
 type Compiled struct {
 	Tree *cel.Ast
 	Run  cel.Program
+
+	reads  map[string]bool // variables
+	places map[int64]bool  // the nodes that read a variable, a field or an element
 }
 
 // Fault is what is wrong with an expression. Line counts from 1 and Column from 0
@@ -47,7 +50,9 @@ func Compile(env *cel.Env, text string, limit uint64, kinds ...*cel.Type) (Compi
 	if err != nil {
 		return Compiled{}, &Fault{1, 0, err.Error()}
 	}
-	return Compiled{Tree: tree, Run: run}, nil
+	c := Compiled{Tree: tree, Run: run}
+	c.survey()
+	return c, nil
 }
 
 func gives(tree *cel.Ast, kinds []*cel.Type) bool {
@@ -71,36 +76,32 @@ func names(kinds []*cel.Type) string {
 	return strings.Join(words, " or ")
 }
 
+// survey notes once what Absent and Mentions are asked about for every message.
+func (c *Compiled) survey() {
+	c.reads, c.places = map[string]bool{}, map[int64]bool{}
+	root := celast.NavigateAST(c.Tree.NativeRep())
+	for _, n := range celast.MatchDescendants(root, celast.AllMatcher()) {
+		switch n.Kind() {
+		case celast.IdentKind:
+			c.reads[n.AsIdent()], c.places[n.ID()] = true, true
+		case celast.SelectKind:
+			c.places[n.ID()] = true
+		case celast.CallKind:
+			c.places[n.ID()] = n.AsCall().FunctionName() == operators.Index
+		}
+	}
+}
+
 // Absent reports whether an evaluation failed because something that the
 // expression names is not there: a key, an index, a field of a value that has
 // none.
 func (c Compiled) Absent(err error) bool {
 	var at *types.Err
-	if !errors.As(err, &at) {
-		return false
-	}
-	root := celast.NavigateAST(c.Tree.NativeRep())
-	for _, n := range celast.MatchDescendants(root, func(e celast.NavigableExpr) bool { return e.ID() == at.NodeID() }) {
-		switch n.Kind() {
-		case celast.SelectKind, celast.IdentKind:
-			return true
-		case celast.CallKind:
-			return n.AsCall().FunctionName() == operators.Index
-		}
-	}
-	return false
+	return errors.As(err, &at) && c.places[at.NodeID()]
 }
 
 // Mentions reports whether the expression reads a variable.
-func (c Compiled) Mentions(name string) bool {
-	root := celast.NavigateAST(c.Tree.NativeRep())
-	for _, e := range celast.MatchDescendants(root, celast.KindMatcher(celast.IdentKind)) {
-		if e.AsIdent() == name {
-			return true
-		}
-	}
-	return false
-}
+func (c Compiled) Mentions(name string) bool { return c.reads[name] }
 
 // Place is where a fault of the expression at a YAML node stands in the file, both
 // from 1. CEL counts from the beginning of the expression and knows nothing of

@@ -6,8 +6,8 @@ import (
 	"reflect"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/ast"
 
+	"github.com/redrivectl/redrivectl/internal/expr"
 	"github.com/redrivectl/redrivectl/internal/provider"
 )
 
@@ -54,29 +54,15 @@ func compile(env *cel.Env, key, text string, kinds []*cel.Type) (*rule, error) {
 	if text == "" {
 		return nil, nil
 	}
-	checked, issues := env.Compile(text)
-	if issues != nil && len(issues.Errors()) > 0 {
-		e := issues.Errors()[0]
-		return nil, fmt.Errorf("%s, line %d column %d: %s", key, e.Location.Line(), e.Location.Column()+1, e.Message)
-	}
-	if out := checked.OutputType(); out.Kind() != cel.DynKind && out.Kind() != kinds[0].Kind() {
-		return nil, fmt.Errorf("%s, line 1 column 1: gives %s, not %s", key, out, kinds[0])
-	}
-	program, err := env.Program(checked, cel.CostLimit(10_000_000))
-	if err != nil {
+	c, err := expr.Compile(env, text, 10_000_000, append(kinds, cel.DynType)...)
+	var fault *expr.Fault
+	switch {
+	case errors.As(err, &fault):
+		return nil, fmt.Errorf("%s, line %d column %d: %s", key, fault.Line, fault.Column+1, fault.Message)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	return &rule{key: key, program: program, status: mentionsStatus(checked)}, nil
-}
-
-func mentionsStatus(checked *cel.Ast) bool {
-	root := ast.NavigateAST(checked.NativeRep())
-	for _, e := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
-		if e.AsIdent() == "status" {
-			return true
-		}
-	}
-	return false
+	return &rule{key: key, program: c.Run, status: c.Mentions("status")}, nil
 }
 
 // scope is what expressions see of one page.
