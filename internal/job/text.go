@@ -145,7 +145,7 @@ func endsClause(text string, ws []word, i int) bool {
 // hasReasonPhrase reports whether a text goes on with the words that belong to a
 // status.
 func hasReasonPhrase(rest string) bool {
-	rest = strings.TrimLeft(rest, " :-(")
+	rest = strings.TrimLeft(rest, " :-(\"") // Ruby quotes the phrase
 	for _, p := range reasonPhrases {
 		if hasPrefixFold(rest, p) {
 			return true
