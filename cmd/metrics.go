@@ -108,7 +108,8 @@ func (o *metricsOptions) run(ctx context.Context) error {
 
 // collector collects the figures again and again. It opens all that it reads for
 // each collection and closes it after, so that it sees a store that was made or
-// replaced meanwhile; of the audit log it remembers how far it has counted.
+// replaced meanwhile. It remembers how far it has counted the audit log, and what it
+// has counted of a look.
 type collector struct {
 	app      *app
 	names    []string // queues
@@ -117,6 +118,7 @@ type collector struct {
 	regions  map[string]bool
 	versions map[string]bool
 	audit    auditTally
+	looks    map[string]*lookSeen // the kept look of each queue, as it was counted
 	failed   map[string]string // source → why it could not be read, in the last collection
 }
 
@@ -127,7 +129,7 @@ func (o *metricsOptions) collector() (*collector, error) {
 	}
 	c := &collector{
 		app: o.app, names: o.queues, look: o.look, window: o.window, regions: setOf(o.regions), versions: setOf(o.versions),
-		failed: map[string]string{},
+		failed: map[string]string{}, looks: map[string]*lookSeen{},
 	}
 	if len(c.names) == 0 {
 		c.names = slices.Sorted(maps.Keys(cfg.Queues))
@@ -142,6 +144,7 @@ func (o *metricsOptions) collector() (*collector, error) {
 	}
 	slices.Sort(c.names)
 	c.names = slices.Compact(c.names)
+	c.regions[cfg.Store.Region] = true
 	for _, q := range cfg.Queues {
 		c.regions[q.Region] = true
 	}

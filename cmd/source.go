@@ -179,8 +179,10 @@ type assessing struct {
 	total  int64
 }
 
-func (b *assessing) add(m broker.Message) error {
-	b.jobs = append(b.jobs, b.source.decode(m))
+func (b *assessing) add(m broker.Message) error { return b.addJob(b.source.decode(m)) }
+
+func (b *assessing) addJob(j job.Job) error {
+	b.jobs = append(b.jobs, j)
 	b.seen++
 	if len(b.jobs) < assessBatch {
 		return nil

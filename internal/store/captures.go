@@ -111,10 +111,28 @@ func (t *tx) insertCaptured(ctx context.Context, capture int64, first int, jobs 
 }
 
 // LatestCapture is the queue's capture, unless none is younger than a day.
-func (s *Store) LatestCapture(ctx context.Context, queue string) (c redrive.Capture, found bool, err error) {
+func (s *Store) LatestCapture(ctx context.Context, queue string) (redrive.Capture, bool, error) {
+	var c redrive.Capture
+	found, err := s.WalkCapture(ctx, queue, func(header redrive.Capture) func(job.Job) error {
+		c = header
+		return func(j job.Job) error {
+			c.Jobs = append(c.Jobs, j)
+			return nil
+		}
+	})
+	if err != nil {
+		return redrive.Capture{}, false, err
+	}
+	return c, found, nil
+}
+
+// WalkCapture gives that capture to begin, without its jobs, and then each job to
+// what begin returns; with nil none is read. found is false where there is none.
+func (s *Store) WalkCapture(ctx context.Context, queue string, begin func(redrive.Capture) func(job.Job) error) (found bool, err error) {
 	err = s.snapshot(ctx, func(t *sql.Tx) error {
 		var id int64
 		var header []byte
+		var c redrive.Capture
 		err := t.QueryRowContext(ctx, `SELECT id, header FROM captures WHERE queue = ? AND whole = 1 AND captured_at >= ?
   ORDER BY id DESC LIMIT 1`, queue, nanos(s.now().Add(-captureLife))).Scan(&id, &header)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -123,26 +141,31 @@ func (s *Store) LatestCapture(ctx context.Context, queue string) (c redrive.Capt
 		if err == nil {
 			err = json.Unmarshal(header, &c)
 		}
-		if err == nil {
-			found, err = true, captured(ctx, t, id, &c)
+		if err != nil {
+			return err
 		}
-		return err
+		found = true
+		if do := begin(c); do != nil {
+			return captured(ctx, t, id, do)
+		}
+		return nil
 	})
 	if err != nil {
-		return redrive.Capture{}, false, fmt.Errorf("read capture of %s: %w", queue, err)
+		return false, fmt.Errorf("read capture of %s: %w", queue, err)
 	}
-	return c, found, nil
+	return found, nil
 }
 
-func captured(ctx context.Context, q querier, id int64, c *redrive.Capture) error {
+func captured(ctx context.Context, q querier, id int64, do func(job.Job) error) error {
 	return each(ctx, q, func(rows *sql.Rows) error {
 		var b sql.RawBytes
 		if err := rows.Scan(&b); err != nil {
 			return err
 		}
 		var j job.Job
-		err := json.Unmarshal(b, &j)
-		c.Jobs = append(c.Jobs, j)
-		return err
+		if err := json.Unmarshal(b, &j); err != nil {
+			return err
+		}
+		return do(j)
 	}, `SELECT job FROM capture_jobs WHERE capture = ? ORDER BY n`, id)
 }

@@ -41,7 +41,7 @@ func (s *Store) Figures(ctx context.Context, queue string) (Figures, error) {
 			},
 			func() error {
 				return countBy(ctx, t, f.Answers, `SELECT coalesce(l.value ->> 'http_status', 0) / 100 AS hundreds, count(*)
-  FROM verdicts v, json_each(v.evidence, '$.looks') l WHERE v.queue = ? GROUP BY hundreds`, queue)
+  FROM verdicts v, json_each(v.evidence, '$.looks') l WHERE v.queue = ? AND l.type = 'object' GROUP BY hundreds`, queue)
 			},
 			func() error { return f.countRuns(ctx, t, queue, now) },
 		} {
