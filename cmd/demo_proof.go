@@ -11,6 +11,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/broker/local"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/provider/providertest"
+	"github.com/redrivectl/redrivectl/reconcile"
 )
 
 // demoCopy is a message as a look at a queue found it. Its key is empty where
@@ -18,13 +19,14 @@ import (
 type demoCopy struct{ messageID, jobKey string }
 
 // demoEvidence is all that the proof rests on: the provider's own log, and what
-// was found in the queues. What was planned is no part of it.
+// was found in the queues and in the archive. What was planned is no part of it.
 type demoEvidence struct {
 	before  []demoCopy           // quarantined when the recovery began
 	logged  int                  // lines of the provider's log at that time
 	log     []providertest.Entry // the whole log, afterwards
 	dead    []demoCopy           // quarantined afterwards
 	waiting []demoCopy           // in the source queue afterwards
+	dropped []demoCopy           // discarded, and whole in the archive
 }
 
 // demoHeld is a job that is still quarantined, and what it needs.
@@ -54,12 +56,12 @@ type demoSummary struct {
 
 // prove counts what became of each job that was quarantined: it is held if it
 // still is, settled if the provider had accepted it before the recovery,
-// redriven if it accepted it since, waiting if it is in the source queue, and
-// lost if it is nowhere. Every acceptance of an operation after its first is a
+// redriven if it accepted it since, waiting if it is in the source queue,
+// discarded if the archive alone has it, and lost if it is nowhere. Every acceptance of an operation after its first is a
 // duplicate effect, whichever job's it is.
 func (e demoEvidence) prove() demoSummary {
 	early, all := accepts(e.log[:e.logged]), accepts(e.log)
-	dead, waiting := identities(e.dead), identities(e.waiting)
+	dead, waiting, dropped := identities(e.dead), identities(e.waiting), identities(e.dropped)
 	s := demoSummary{Jobs: len(e.before)}
 	for _, c := range e.before {
 		switch {
@@ -71,6 +73,8 @@ func (e demoEvidence) prove() demoSummary {
 			s.Redriven++
 		case c.in(waiting):
 			s.Waiting++
+		case c.in(dropped):
+			s.Discarded++
 		default:
 			s.Lost++
 		}
@@ -170,8 +174,32 @@ func (w *demoWorld) complete(ctx context.Context, e *demoEvidence) (err error) {
 	if e.dead, err = browseDemo(ctx, w.dead); err != nil {
 		return err
 	}
-	e.waiting, err = browseDemo(ctx, w.source)
+	if e.waiting, err = browseDemo(ctx, w.source); err != nil {
+		return err
+	}
+	e.dropped, err = w.dropped(ctx)
 	return err
+}
+
+// dropped are the copies that the archive has of discarded jobs.
+func (w *demoWorld) dropped(ctx context.Context) (cs []demoCopy, err error) {
+	var v struct {
+		Archives []struct {
+			Action    string `json:"action"`
+			JobKey    string `json:"job_key"`
+			MessageID string `json:"message_id"`
+		} `json:"archives"`
+	}
+	code, err := w.ask(ctx, &v, "store", "archives")
+	if err == nil && code != exitDone {
+		err = fail(exitFailed, "", "redrivectl store archives ended with exit code %d", code)
+	}
+	for _, a := range v.Archives {
+		if a.Action == string(reconcile.Discard) {
+			cs = append(cs, demoCopy{messageID: a.MessageID, jobKey: a.JobKey})
+		}
+	}
+	return cs, err
 }
 
 func browseDemo(ctx context.Context, q *local.Queue) ([]demoCopy, error) {
@@ -188,7 +216,7 @@ func browseDemo(ctx context.Context, q *local.Queue) ([]demoCopy, error) {
 
 // summary proves what happened, and asks the program itself for the rest.
 func (w *demoWorld) summary(ctx context.Context, e demoEvidence) (demoSummary, error) {
-	w.chapter("Proof, from the provider's own log and the queues")
+	w.chapter("Proof, from the provider's own log, the queues and the archive")
 	s := e.prove()
 	s.Dir, s.Seed = w.dir, strconv.FormatUint(w.seed, 10)
 	var audited struct {

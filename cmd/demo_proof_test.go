@@ -92,6 +92,18 @@ func TestDemoProof(t *testing.T) {
 			[]string{"1 jobs are lost", "1 of 2 jobs are accounted for"},
 		},
 		{
+			"discarded, and in the archive",
+			demoEvidence{before: append(copies("a", "b"), demoCopy{messageID: "m"}), dead: copies("b"), dropped: append(copies("a"), demoCopy{messageID: "m"})},
+			demoSummary{Jobs: 3, Discarded: 2, Held: 1},
+			nil,
+		},
+		{
+			"said to be discarded, and sent",
+			demoEvidence{before: copies("a"), log: accepted("a"), dropped: copies("a")},
+			demoSummary{Jobs: 1, Redriven: 1},
+			nil,
+		},
+		{
 			"waits in the source queue",
 			demoEvidence{before: copies("a"), waiting: []demoCopy{{messageID: "new", jobKey: "a"}}},
 			demoSummary{Jobs: 1, Waiting: 1},

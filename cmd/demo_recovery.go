@@ -45,6 +45,10 @@ func (w *demoWorld) recover(ctx context.Context) error {
 		err = w.plan(ctx, "plan-2.json", []string{"auth"}, "--fixed", "credential rotated", "--reason", "the rotated credential works")
 	}
 	if err == nil {
+		w.chapter("Some jobs are too late: drop them, archived first")
+		err = w.discard(ctx)
+	}
+	if err == nil {
 		w.chapter("What was done, and what is left")
 		err = w.typed(ctx, demoRequester,
 			[]string{"runs", "list"}, []string{"audit", "list", "--limit", "6"}, []string{"audit", "verify"},
@@ -187,9 +191,30 @@ func showSettled(js []demoListed) [][]string {
 	return nil
 }
 
-// plan has one person ask and another approve, runs what was approved, and lets
-// the workers send what came back.
+// plan has its redrives carried out, and lets the workers send what came back.
 func (w *demoWorld) plan(ctx context.Context, file string, classes []string, why ...string) error {
+	if err := w.carryOut(ctx, file, classes, why...); err != nil {
+		return err
+	}
+	w.say("The workers, healthy now, take what came back.")
+	return w.work(ctx, func() (bool, string, error) { return w.drained(ctx) })
+}
+
+// discard drops what a newer version has overtaken and what is too old.
+func (w *demoWorld) discard(ctx context.Context) error {
+	err := w.carryOut(ctx, "plan-3.json", []string{"stale", "expired"}, "--action", "discard", "--reason", "too late to send")
+	if err != nil {
+		return err
+	}
+	cs, err := w.dropped(ctx)
+	if err != nil || len(cs) == 0 {
+		return err
+	}
+	return w.typed(ctx, demoRequester, []string{"store", "archives", "--job", firstText(cs[0].jobKey, cs[0].messageID)})
+}
+
+// carryOut has one person ask and another approve, and runs what was approved.
+func (w *demoWorld) carryOut(ctx context.Context, file string, classes []string, why ...string) error {
 	js, err := w.listed(ctx)
 	if err != nil {
 		return err
@@ -214,11 +239,7 @@ func (w *demoWorld) plan(ctx context.Context, file string, classes []string, why
 	if err == nil {
 		err = w.typed(ctx, demoRequester, []string{"run", id, "--yes"})
 	}
-	if err != nil {
-		return err
-	}
-	w.say("The workers, healthy now, take what came back.")
-	return w.work(ctx, func() (bool, string, error) { return w.drained(ctx) })
+	return err
 }
 
 // createPlan keeps the plan's JSON in a file, as a script would that needs its
