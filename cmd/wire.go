@@ -231,6 +231,9 @@ func (a *app) storeToRead(ctx context.Context) (*store.Store, error) {
 		return nil, err
 	}
 	s, err := store.OpenReadOnly(ctx, path, o)
+	if errors.Is(err, store.ErrOlder) {
+		return a.store(ctx) // which brings it to this version
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,10 @@ func readSchema(ctx context.Context, db *sql.DB) (id string, err error) {
 	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM migrations`).Scan(&version); err != nil {
 		return "", err
 	}
-	if newest := len(migrations()); version != newest {
+	switch newest := len(migrations()); {
+	case version < newest:
+		return "", fmt.Errorf("%w: it has version %d, this program reads version %d", ErrOlder, version, newest)
+	case version > newest:
 		return "", fmt.Errorf("store has version %d, this program reads version %d", version, newest)
 	}
 	err = db.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'store_id'`).Scan(&id)

@@ -28,6 +28,10 @@ const DefaultGroupWait = 2 * time.Millisecond
 // ErrNoStore says that there is no store at the path.
 var ErrNoStore = errors.New("there is no store")
 
+// ErrOlder says that the store was made by an earlier version. Opening it for
+// writing brings it to this one; for reading alone it is left as it is.
+var ErrOlder = errors.New("store is of an earlier version")
+
 // ErrReadOnly says that the store was opened for reading.
 var ErrReadOnly = errors.New("store is open for reading only")
 
