@@ -66,6 +66,9 @@ const (
 const (
 	// DetailStatement is the SHA-256 of an approval's canonical bytes.
 	DetailStatement = "statement_sha256"
+	// DetailReplacedBy is the identity of the edited copy that goes in a job's
+	// place: its job key, or "sha256:" and its payload's hash.
+	DetailReplacedBy = "replaced_by"
 	// DetailSeq and DetailHash are a checkpoint's place in the chain.
 	DetailSeq  = "seq"
 	DetailHash = "hash"

@@ -13,8 +13,8 @@ type Query struct {
 	Queue        string
 	Action       string
 	Phase        Phase
-	JobKey       string
-	JobKeyPrefix string
+	JobKey       string // also of the edited copy that went in the job's place
+	JobKeyPrefix string // the same
 	MessageID    string
 	CopyID       string
 	Customer     string    // the tag, not the customer's ID
@@ -30,7 +30,8 @@ func (q Query) Match(r Record) bool {
 	same := func(want, have string) bool { return want == "" || want == have }
 	return (q.After == 0 || r.Seq > q.After) && same(q.Run, r.Run) && same(q.Plan, r.Plan) && same(q.Queue, r.Queue) &&
 		same(q.Action, r.Action) && same(string(q.Phase), string(r.Phase)) &&
-		same(q.JobKey, r.JobKey) && strings.HasPrefix(r.JobKey, q.JobKeyPrefix) &&
+		(same(q.JobKey, r.JobKey) || q.JobKey == r.Details[DetailReplacedBy]) &&
+		(strings.HasPrefix(r.JobKey, q.JobKeyPrefix) || strings.HasPrefix(r.Details[DetailReplacedBy], q.JobKeyPrefix)) &&
 		same(q.MessageID, r.MessageID) && same(q.CopyID, r.CopyID) && same(q.Customer, r.Customer) &&
 		(q.Since.IsZero() || !r.Time.Before(q.Since)) && (q.Until.IsZero() || r.Time.Before(q.Until))
 }

@@ -39,6 +39,11 @@ func (r *Runner) sameBounds(id PlanID, p Plan) error {
 	if n := p.Discards(); n > 0 && (n != len(p.Items) || p.Tier.Needed() == 0) {
 		return fmt.Errorf("plan %s discards %d of %d items under the tier %s: %w", id, n, len(p.Items), p.Tier, ErrRefused)
 	}
+	if p.Lifts.Edit != nil {
+		if _, err := NewEditor(p.Lifts.Edit, r.Decode); err != nil {
+			return fmt.Errorf("plan %s: %w: %w", id, err, ErrRefused)
+		}
+	}
 	if _, err := ParseRate(p.RatePerSecond); err != nil {
 		return fmt.Errorf("plan %s: %w: %w", id, err, ErrRefused)
 	}

@@ -32,11 +32,17 @@ type References interface {
 
 var _ Assessor = Judge{}
 
+// An edit is a correction: the table knows one word for both.
+const (
+	liftFixed = "fixed"
+	liftEdit  = "edit"
+)
+
 // Assess implements Assessor. A claimed class that the policy does not have is
 // ErrRefused.
 func (g Judge) Assess(ctx context.Context, jobs []job.Job, l Lifts) ([]reconcile.Assessed, error) {
 	lifts := reconcile.Lifts{
-		Fixed: l.Fixed != "", AcceptProvision: l.AcceptProvision != "", AcceptDuplicates: l.AcceptDuplicates != "", Discard: l.Discard,
+		Fixed: l.Fixed != "" || l.Edit != nil, AcceptProvision: l.AcceptProvision != "", AcceptDuplicates: l.AcceptDuplicates != "", Discard: l.Discard,
 	}
 	if l.As != "" {
 		d, ok := g.Disposition(l.As)
@@ -61,6 +67,9 @@ func (g Judge) Assess(ctx context.Context, jobs []job.Job, l Lifts) ([]reconcile
 		if b := g.fault(ctx, as[i].Job); b != reconcile.NotBlocked {
 			as[i].Input.Block = b
 			as[i].Decision = as[i].With(lifts, declared)
+		}
+		if l.Fixed == "" && as[i].Decision.Lift == liftFixed {
+			as[i].Decision.Lift = liftEdit
 		}
 	}
 	return as, nil

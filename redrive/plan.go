@@ -107,6 +107,8 @@ type Item struct {
 	// the receives of the run itself are no attempts at the effect.
 	Receives int    `json:"receives"`
 	Customer string `json:"customer,omitempty"` // keyed HMAC
+	// Edit is the edited copy that goes out instead; nil: the message as it is.
+	Edit *ItemEdit `json:"edit,omitempty"`
 	// SendBefore bounds the new attempt's claim; zero where nothing is unresolved.
 	SendBefore time.Time `json:"send_before,omitzero"`
 }
@@ -121,6 +123,7 @@ type Lifts struct {
 	FanOut           bool           `json:"fan_out,omitempty"`
 	BreakOrder       bool           `json:"break_order,omitempty"`
 	To               string         `json:"to,omitempty"`
+	Edit             *EditRule      `json:"edit,omitempty"`
 	// Discard: the plan drops what it selects. It comes with no other lift.
 	Discard bool `json:"discard,omitempty"`
 }

@@ -36,8 +36,10 @@ type QueueFacts struct {
 	LedgerName           string // as configured
 	LedgerWritable       bool
 	LedgerSendBefore     bool                   // the ledger can store it
+	LedgerReplaces       bool                   // the ledger can replace a row by another
 	Provider             *provider.Capabilities // nil: the queue has none
 	FanOut, Ordered      bool                   // of the broker
+	MaxMessageBytes      int                    // of the broker; 0: not known
 	MaxPause             time.Duration          // of a worker, between check and send
 	MaxAge               time.Duration          // of the queue; 0: none
 }
@@ -51,6 +53,7 @@ func (q QueueFacts) takesBack(origin string) bool {
 type Request struct {
 	Queue  QueueFacts
 	Jobs   []job.Job // in the broker's order
+	Edits  []Edited  // job for job, with Lifts.Edit alone
 	Select Selection
 	// Only limits the plan to one action; empty: redrive and settle. With Discard
 	// the plan drops what is selected, and does nothing else.
@@ -179,6 +182,8 @@ func (r Request) check() error {
 		return refuse("plan of %s cannot be limited to %s", r.Queue.Name, r.Only)
 	case r.Only == reconcile.Discard && r.Lifts != Lifts{Discard: r.Lifts.Discard}:
 		return refuse("plan of %s discards, and its options are for redrives", r.Queue.Name)
+	case (r.Lifts.Edit != nil) != (r.Edits != nil) || r.Edits != nil && len(r.Edits) != len(r.Jobs):
+		return refuse("plan of %s has an edit rule without edited copies", r.Queue.Name)
 	case r.Lifts.EffectsByFlag && r.Queue.Provider != nil:
 		return refuse("effects of %s cannot be declared idempotent: a provider is configured to be asked", r.Queue.Name)
 	}
@@ -191,6 +196,7 @@ type candidate struct {
 	reconcile.Assessed
 	selected  bool
 	published Published
+	edit      *editing // nil: the plan has no edit
 }
 
 // candidates assesses all jobs, marks those that the selection names, and hands
@@ -200,7 +206,14 @@ func (p *Planner) candidates(ctx context.Context, req Request, now time.Time, ea
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, ErrRefused)
 	}
-	for part := range slices.Chunk(req.Jobs, assessAtOnce) {
+	for from := 0; from < len(req.Jobs); from += assessAtOnce {
+		to := min(from+assessAtOnce, len(req.Jobs))
+		part, edits := req.Jobs[from:to], make([]*editing, to-from)
+		if req.Edits != nil {
+			if edits, err = p.editings(ctx, req, part, req.Edits[from:to]); err != nil {
+				return err
+			}
+		}
 		as, err := p.Assess.Assess(ctx, part, req.Lifts)
 		if err != nil {
 			return fmt.Errorf("assess %d jobs of %s: %w", len(part), req.Queue.Name, err)
@@ -214,7 +227,7 @@ func (p *Planner) candidates(ctx context.Context, req Request, now time.Time, ea
 			if err != nil {
 				return fmt.Errorf("%w: %w", err, ErrRefused)
 			}
-			if err := each(candidate{Assessed: a, selected: ok, published: ps[i]}); err != nil {
+			if err := each(candidate{Assessed: a, selected: ok, published: ps[i], edit: edits[i]}); err != nil {
 				return err
 			}
 		}
@@ -233,6 +246,13 @@ func (p *Planner) published(ctx context.Context, q QueueFacts, jobs []job.Job) (
 	ps, err := p.Plans.PublishedOf(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("redrives so far: %w", err)
+	}
+	rs, err := p.Plans.ReplacedOf(ctx, ids, "")
+	if err != nil {
+		return nil, fmt.Errorf("edits so far: %w", err)
+	}
+	for i, by := range rs {
+		ps[i].Replaced, ps[i].ReplacedBy = by != "", by
 	}
 	return ps, nil
 }

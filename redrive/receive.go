@@ -72,7 +72,7 @@ func (e *receiveError) Unwrap() error { return e.err }
 func (s *session) newWork(i int, d broker.Delivery) *work {
 	it := &s.plan.Items[i]
 	w := &work{index: i, item: it, action: it.Action, delivery: d, job: s.Decode(d.Message), attempt: it.LedgerAttempt}
-	if c, ok := changeOf(it, s.run, it.Action); ok && s.writable() {
+	if c, ok := changeOf(it, s.run, it.Action); ok && s.writable() && it.Edit == nil {
 		w.attempt = &c.Attempt
 	}
 	s.mu.Lock()

@@ -45,6 +45,9 @@ func (s *session) itemRecord(w *work) audit.Record {
 		r.Details["unwrap"] = "true"
 		r.Details["message_sha256"], r.Details["sent_body_sha256"], r.Details["sent_sha256"] = it.MessageSHA256, it.BodySHA256, it.SentSHA256
 	}
+	if it.Edit != nil {
+		it.Edit.describe(r, s.plan.Lifts.Edit)
+	}
 	return r
 }
 

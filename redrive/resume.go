@@ -105,8 +105,13 @@ func (s *session) openIntents(ctx context.Context) (todo, error) {
 		s.tracker.reopen(i)
 	}
 	rows := s.rows(ctx, keys)
+	edits := s.inPlaces(ctx, order, rows)
 	for n, i := range order {
-		t.sort(s, i, open[i], rows[n])
+		it, row := &s.plan.Items[i], rows[n]
+		if edits[n] != nil {
+			it, row = it.edited(), edits[n]
+		}
+		t.sort(s, i, it, open[i], row)
 	}
 	return t, nil
 }
@@ -123,9 +128,9 @@ func (s *session) rows(ctx context.Context, keys []ledger.Key) []*ledger.Lookup 
 	return ls
 }
 
-// sort puts one item where the table says.
-func (t *todo) sort(s *session, i int, publish string, row *ledger.Lookup) {
-	it := &s.plan.Items[i]
+// sort puts one item where the table says. Of an edit that is in its original's
+// place, it and row are the edited copy's.
+func (t *todo) sort(s *session, i int, it *Item, publish string, row *ledger.Lookup) {
 	to, e, end := afterCrash(it, s.run, publish, row)
 	untouched := s.writable() && row != nil && row.Found == ledger.Present && it.asPlanned(*row)
 	e.doubt = it.Action == reconcile.Redrive && publish == "" && !untouched
@@ -161,6 +166,7 @@ const (
 //	sent, reconciled, or late_accept      archive and acknowledge: settle
 //	queued by this run                    publish again under the same attempt
 //	discarded by this run                 acknowledge, if the plan still permits it
+//	replaced by this run                  the edited copy's row, by this table
 //	failed                                keep the copy
 //	sending, fenced, queued by another    keep the copy: held
 //	unreadable, or anything else          keep everything: the intent stays open

@@ -33,7 +33,7 @@ func (s *session) send(ctx context.Context, ws []*work) []broker.Result {
 }
 
 func outgoing(id PlanID, w *work) broker.Outgoing {
-	return broker.Outgoing{Message: w.job.Outgoing(), DedupID: DedupID(id, w.delivery.Copy)}
+	return broker.Outgoing{Message: w.outgoing(), DedupID: DedupID(id, w.delivery.Copy)}
 }
 
 // packed groups the works into calls: one destination each, within the
@@ -43,7 +43,7 @@ func (s *session) packed(ws []*work) [][]int {
 	open := map[string]int{} // destination to its last part
 	size := map[string]int{}
 	for i, w := range ws {
-		to, n := w.item.Destination, messageBytes(w.job.Outgoing())
+		to, n := w.item.Destination, messageBytes(w.outgoing())
 		k, ok := open[to]
 		full := ok && (len(parts[k]) == atLeast(s.caps.MaxBatch, len(ws)) ||
 			s.caps.MaxBatchBytes > 0 && size[to]+n > s.caps.MaxBatchBytes)

@@ -39,6 +39,7 @@ type session struct {
 	lease   *keeper
 	tracker *tracker
 	limiter *limiter
+	editor  *Editor // nil: the plan edits nothing, or its rule cannot be applied
 
 	mu      sync.Mutex
 	aside   map[broker.CopyID]broker.Delivery
@@ -52,12 +53,19 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd)
 		rate = 1e-6 // checked before; never faster than stated
 	}
 	caps := r.Broker.Capabilities()
+	var editor *Editor
+	if p.Lifts.Edit != nil {
+		if editor, err = NewEditor(p.Lifts.Edit, r.Decode); err != nil {
+			editor = nil // checked before; without it every edit is skipped
+		}
+	}
 	return &session{
 		Runner: r, who: r.Who, id: id, plan: p, run: l.Run, caps: caps,
 		ordered: caps.Ordered && !p.Lifts.BreakOrder && slices.ContainsFunc(p.Items, func(it Item) bool { return it.OrderKey != "" }),
 		lease:   &keeper{runs: r.Runs, now: r.Now, ttl: r.LeaseTTL, lease: l},
 		tracker: newTracker(p, ends),
 		limiter: newLimiter(rate, r.Now, r.Sleep),
+		editor:  editor,
 		aside:   map[broker.CopyID]broker.Delivery{},
 		entries: map[int]entry{},
 		met:     map[broker.CopyID]bool{},

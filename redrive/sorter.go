@@ -27,7 +27,9 @@ type sorter struct {
 	heldAs    []reconcile.Assessed
 	leftOut   map[string]int
 	overCap   bool
-	elsewhere bool // a redrive goes to another destination than the one derived
+	elsewhere bool            // a redrive goes to another destination than the one derived
+	inQueue   map[string]bool // job keys of all copies; with an edit alone
+	edits     map[string]bool // edited copies that have their one place
 }
 
 // NeedsDiscard is what a job needs that is to be dropped: a plan of its own,
@@ -35,11 +37,17 @@ type sorter struct {
 const NeedsDiscard = "a discard plan: plan create --action discard"
 
 func newSorter(req Request, live map[string]PlanID, now time.Time, limit int) *sorter {
-	return &sorter{
+	s := &sorter{
 		req: req, live: live, now: now, cap: limit,
 		keys: map[string]bool{}, blocked: map[string]bool{}, classes: map[classify.Class]int{},
-		held: []Held{}, leftOut: map[string]int{},
+		held: []Held{}, leftOut: map[string]int{}, inQueue: map[string]bool{}, edits: map[string]bool{},
 	}
+	if req.Lifts.Edit != nil {
+		for _, j := range req.Jobs {
+			s.inQueue[j.JobKey] = true
+		}
+	}
+	return s
 }
 
 func (s *sorter) sort(c candidate) error {
@@ -62,6 +70,10 @@ func (s *sorter) sort(c candidate) error {
 	}
 	s.keys[j.JobKey] = true
 	it := frozen(a, j)
+	if why, needs := s.edit(&it, c); why != "" {
+		s.hold(a, why, needs)
+		return nil
+	}
 	s.complete(&it, a)
 	if why, needs := s.holds(&it, a, c.published); why != "" {
 		s.hold(a, why, needs)
@@ -162,6 +174,12 @@ func (s *sorter) holdsRedrive(it *Item, pub Published) (why, needs string) {
 		return "fan_out", "--fan-out: every consumer of the destination gets the job again"
 	case it.OrderKey != "" && s.blocked[it.OrderKey] && s.req.Queue.Ordered && !l.BreakOrder:
 		return "order", "the earlier jobs of its group in the plan, or --break-order"
+	}
+	if it.Edit != nil && (it.Edit.SecondSend || it.Edit.again()) {
+		return s.holdsRow(it, pub) // the original does not go again
+	}
+	if pub.Replaced {
+		return "replaced", "nothing more: its edited copy " + pub.ReplacedBy + " goes in its place"
 	}
 	if why, needs := s.holdsRow(it, pub); why != "" {
 		return why, needs

@@ -23,7 +23,9 @@ type work struct {
 	action   reconcile.Action
 	delivery broker.Delivery
 	job      job.Job
-	attempt  *int // what the records say: the attempt that is published
+	attempt  *int     // what the records say: the attempt that is published
+	edited   *job.Job // the edit of it, where the plan has one and nothing is published
+	account  string   // of the ledger's row
 
 	intended  bool // step 3: the intent is in the log
 	queued    bool // step 4: the row is queued by this run, or needs no move
@@ -67,10 +69,13 @@ func (s *session) recheck(ctx context.Context, ws []*work) ([]*work, error) {
 	stop := map[*work]ItemEnd{}
 	var unsent []*work
 	for _, w := range ws {
-		switch {
-		case !w.sameMessage():
+		if !w.sameMessage() {
 			stop[w] = ItemEnd{endSkipped, "changed_message"}
-		case !w.published: // else the job is with its destination, and only the copy is left
+			continue
+		}
+		if end, ok := s.reedit(ctx, w); !ok {
+			stop[w] = end
+		} else if !w.published { // else the job is with its destination, and only the copy is left
 			unsent = append(unsent, w)
 		}
 	}
@@ -108,6 +113,9 @@ func (s *session) compare(ctx context.Context, unsent []*work, stop map[*work]It
 		return fmt.Errorf("re-check %d jobs: %d answers", len(jobs), len(as))
 	}
 	for i, w := range unsent {
+		if as[i].Row != nil {
+			w.account = as[i].Row.Row.Account
+		}
 		why := ""
 		switch {
 		case as[i].Hold != nil:
@@ -119,7 +127,7 @@ func (s *session) compare(ctx context.Context, unsent []*work, stop map[*work]It
 			stop[w] = ItemEnd{endSkipped, why}
 		}
 	}
-	return nil
+	return errors.Join(s.notReplaced(ctx, unsent, stop), s.sameEdits(ctx, unsent, stop))
 }
 
 // changed names what is no longer as approved, or is empty.
@@ -147,7 +155,7 @@ func (it *Item) differs(now Item, at time.Time) string {
 		return "changed_effect"
 	case now.Verdict != it.Verdict || now.EvidenceSHA256 != it.EvidenceSHA256:
 		return "changed_verdict"
-	case now.Action != it.Action || now.Row != it.Row || now.Why != it.Why || now.Lift != it.Lift:
+	case now.Action != it.judged() || now.Row != it.Row || now.Why != it.Why || now.Lift != it.Lift:
 		return "changed_action"
 	case !it.SendBefore.IsZero() && !at.Before(it.SendBefore):
 		return "send_before_passed"
@@ -156,12 +164,13 @@ func (it *Item) differs(now Item, at time.Time) string {
 	}
 }
 
-// keep writes the archive of what leaves its queue without going anywhere.
+// keep writes the archive of what leaves its queue without going anywhere, or
+// goes in another form.
 func (s *session) keep(ctx context.Context, ws []*work) ([]*work, error) {
 	crash.At("run.2.rechecked")
 	var as []Archived
 	for _, w := range ws {
-		if w.action == reconcile.Redrive {
+		if w.action == reconcile.Redrive && (w.item.Edit == nil || w.published) {
 			continue
 		}
 		as = append(as, Archived{
@@ -215,6 +224,10 @@ func (s *session) intend(ctx context.Context, ws []*work) ([]*work, error) {
 // change is step 4: the row becomes this run's, or the item stops.
 func (s *session) change(ctx context.Context, ws []*work) ([]*work, error) {
 	crash.At("run.3.intended")
+	ws, err := s.withoutMove(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
 	if !s.writable() {
 		return ws, nil
 	}
@@ -229,7 +242,7 @@ func (s *session) change(ctx context.Context, ws []*work) ([]*work, error) {
 			continue
 		}
 		c.Actor = s.who.Actor.Name
-		cs, moved = append(cs, c), append(moved, w)
+		cs, moved = append(cs, w.newRow(c)), append(moved, w)
 	}
 	stop := map[*work]ItemEnd{}
 	for i, r := range s.apply(ctx, cs) {
@@ -257,7 +270,7 @@ func (s *session) apply(ctx context.Context, cs []ledger.Change) []ledger.Result
 			continue
 		}
 		l := s.Ledger.Get(ctx, []ledger.Key{cs[i].Key})[0]
-		if l.Found == ledger.Present && achieved(cs[i], l.Row) {
+		if l.Found == ledger.Present && achieved(cs[i], l.Row) && s.rowInPlace(ctx, cs[i]) {
 			rs[i].Outcome = ledger.Won
 		}
 	}

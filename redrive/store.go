@@ -78,6 +78,10 @@ type Published struct {
 	Copies  []broker.CopyID // the dead copies that were published
 	// Attempt is the latest of the ledger row's that was published; 0: none.
 	Attempt int
+	// Replaced: an edited copy went in its place, or may have; ReplacedBy is the
+	// copy's job key, or "sha256:" and its payload's hash.
+	Replaced   bool
+	ReplacedBy string
 }
 
 // Plans keeps plans and approvals. Every method that changes something writes
@@ -111,6 +115,9 @@ type Plans interface {
 	SelfRedrives(ctx context.Context, queue string, since time.Time) (int, error)
 	// PublishedOf answers identity for identity.
 	PublishedOf(ctx context.Context, ids []Identity) ([]Published, error)
+	// ReplacedOf answers identity for identity what edited copy was published in
+	// its place, or may have been, by any run but this one; empty: none.
+	ReplacedOf(ctx context.Context, ids []Identity, except RunID) ([]string, error)
 }
 
 // Begin is a request for a plan's one run.

@@ -51,6 +51,8 @@ func TierOf(in TierInput) (Tier, []string) {
 		"discard":               slices.ContainsFunc(in.Items, func(it Item) bool { return it.Action == reconcile.Discard }),
 		"more_items":            some && in.SelfBefore+len(redrives) > in.selfMax(),
 		"stated_correction":     some && in.Lifts.Fixed != "",
+		"edit":                  has(func(it Item) bool { return it.Edit != nil }),
+		"second_send":           has(func(it Item) bool { return it.Edit != nil && it.Edit.SecondSend }),
 		"claimed_class":         some && in.Lifts.As != "",
 		"provisional_no":        has(lift("provisional")),
 		"no_ledger":             some && !in.Ledger,
@@ -90,9 +92,11 @@ func proven(it Item) bool { return it.Row >= rowNoEffect && it.Row <= rowIdempot
 
 // Rows of the decision table that prove a redrive.
 const (
-	rowNoEffect   = 7
-	rowReplaySafe = 10
-	rowIdempotent = 11
+	rowNoEffect    = 7
+	rowNotAccepted = 8
+	rowRejected    = 9
+	rowReplaySafe  = 10
+	rowIdempotent  = 11
 )
 
 func planned(a reconcile.Action) bool {

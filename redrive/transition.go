@@ -41,11 +41,13 @@ func changeOf(it *Item, run RunID, a reconcile.Action) (ledger.Change, bool) {
 		Run:         string(run),
 		Reason:      it.Why,
 	}
-	switch a {
-	case reconcile.Settle:
+	switch {
+	case a == reconcile.Settle:
 		return settled(c, it)
-	case reconcile.Discard:
+	case a == reconcile.Discard:
 		return discarded(c, it)
+	case it.Edit != nil:
+		return it.editChange(c)
 	default:
 		return queued(c, it)
 	}
@@ -115,6 +117,9 @@ func (it *Item) asPlanned(l ledger.Lookup) bool {
 // the change was won. A row of this run is its own proof, since no other
 // process can write under the run's ID while its lease holds.
 func achieved(c ledger.Change, r ledger.Row) bool {
+	if c.Replace != nil {
+		return r.State == c.To && r.ReplacedBy == c.Replace.Key.JobKey
+	}
 	if c.To == ledger.Reconciled {
 		return r.State.Committed()
 	}

@@ -107,7 +107,7 @@ type Row struct {
 	ErrorClass   string
 	Effect       string
 	Reason       string
-	ReplacedBy   string // the job key of the edited copy
+	ReplacedBy   string // the job key of the edited copy, the latest of several
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	ClaimedAt    time.Time // of the last claim, whichever attempt it was for
@@ -192,7 +192,7 @@ type Window struct {
 //   - A proven failure that comes after a fence is recorded just so: To empty,
 //     LateAccept false, ErrorClass set, Effect "none", Resolve ByWorker. It
 //     resolves Attempt in the history and leaves the row's state alone.
-//   - With LateAccept set, any state may move to Reconciled.
+//   - With LateAccept set, any state may move to Reconciled, and none to Replaced.
 //   - To Failed by a run (Run is set) keeps the run, so that it can tell its own
 //     change when the reply is lost.
 //
@@ -221,8 +221,10 @@ type Change struct {
 	// claimed so far up to Attempt, ByWorker covers Attempt alone, because a
 	// worker knows nothing of an earlier attempt's fate.
 	Resolve Resolution
-	// Replace is the edited copy's row, inserted as queued by Run in the same
-	// transaction (To Replaced alone).
+	// Replace is the edited copy's row, inserted as queued by Run at attempt 1, with
+	// SendBefore, in the same transaction. It goes with To Replaced, and with a row
+	// that is committed and stays so (From and To the same): a corrected copy is sent
+	// besides. A key that has a row loses the change as a whole.
 	Replace *NewRow
 }
 
@@ -275,6 +277,7 @@ type Capabilities struct {
 	History       bool
 	SendBefore    bool // the ledger can store SendBefore, and workers honour it
 	PayloadSHA256 bool
+	Replaces      bool // the ledger can queue an edited copy in the place of a row
 	MaxBatch      int
 	RowWritten    RowWritten
 	Retention     time.Duration // how long rows are kept; 0: for ever

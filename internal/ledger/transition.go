@@ -48,6 +48,8 @@ func Transitions() []Transition {
 		{Failed, Reconciled, []Party{Reconcile, Run}, 0, 0, false, "the provider accepted an earlier attempt"},
 		{Failed, Failed, []Party{Run}, 1, 1, false, "rolled back under an open intent, or discarded, so that a late re-queue loses"},
 		{Failed, Replaced, []Party{Run}, 0, 0, false, "an edited copy is queued in the same transaction"},
+		{Sent, Sent, []Party{Run}, 0, 0, false, "a corrected copy with a job key of its own is queued in the same transaction"},
+		{Reconciled, Reconciled, []Party{Run}, 0, 0, false, "a corrected copy with a job key of its own is queued in the same transaction"},
 		{Sent, Reconciled, []Party{Reconcile, Run}, 0, 0, true, "`late_accept` is set"},
 		{Replaced, Reconciled, []Party{Reconcile, Run}, 0, 0, true, "`late_accept` is set"},
 	}
@@ -106,11 +108,16 @@ func (c Change) checkFields() error {
 		return fmt.Errorf("%w: a claim needs a claim life above zero", ErrIllegal)
 	case c.To == Failed && c.Resolve == ByWorker && c.Effect != EffectNone:
 		return fmt.Errorf("%w: a failure resolves its attempt only when its effect is none", ErrIllegal)
-	case (c.To == Replaced) != (c.Replace != nil):
+	case c.replaces() != (c.Replace != nil):
 		return fmt.Errorf("%w: replaced and the row that replaces go together", ErrIllegal)
+	case c.Replace != nil && c.Replace.Key.JobKey == c.Key.JobKey:
+		return fmt.Errorf("%w: a row cannot replace itself", ErrIllegal)
 	}
 	return nil
 }
+
+// replaces reports that the change queues an edited copy under a key of its own.
+func (c Change) replaces() bool { return c.To == Replaced || c.From == c.To && c.To.Committed() }
 
 // The two words of Row.Effect, Attempt.Effect and Change.Effect.
 const (

@@ -66,11 +66,12 @@ func steps(m Transition) string {
 	}
 }
 
-// TestNothingLeavesCommitted: what has happened is never undone.
+// TestNothingLeavesCommitted: what has happened is never undone. A committed row
+// may only stay as it is.
 func TestNothingLeavesCommitted(t *testing.T) {
 	t.Parallel()
 	for _, m := range Transitions() {
-		if m.From.Committed() && m.To != Reconciled {
+		if m.From.Committed() && m.To != Reconciled && m.To != m.From {
 			t.Errorf("%s → %s", m.From, m.To)
 		}
 		if m.To == Sending && !slices.Equal(m.By, []Party{Worker}) {
@@ -103,6 +104,11 @@ func TestChecked(t *testing.T) {
 		"late failure, unproven":    {Change{FromAttempt: 4, ErrorClass: "timeout", Effect: EffectUnknown, Resolve: ByWorker}, 0, false},
 		"nothing":                   {Change{FromAttempt: 4}, 0, false},
 		"unproven failure resolved": {Change{From: Sending, FromAttempt: 1, To: Failed, Effect: EffectUnknown, Resolve: ByWorker}, 0, false},
+		"replaced by itself":        {Change{From: Failed, FromAttempt: 1, To: Replaced, Replace: &NewRow{}}, 0, false},
+		"replaced":                  {Change{From: Failed, FromAttempt: 1, To: Replaced, Replace: &NewRow{Key: Key{JobKey: "new"}}}, 1, true},
+		"sent, and a copy besides":  {Change{From: Sent, FromAttempt: 1, To: Sent, Replace: &NewRow{Key: Key{JobKey: "new"}}}, 1, true},
+		"sent again as it is":       {Change{From: Sent, FromAttempt: 1, To: Sent}, 0, false},
+		"queued with a copy":        {Change{From: Failed, FromAttempt: 1, To: Queued, Replace: &NewRow{Key: Key{JobKey: "new"}}}, 0, false},
 		"replaced by nothing":       {Change{From: Failed, FromAttempt: 1, To: Replaced}, 0, false},
 	} {
 		got, err := c.change.Checked()

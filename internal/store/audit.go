@@ -265,8 +265,11 @@ func (s *Store) FindAudit(ctx context.Context, q audit.Query, found func(audit.E
 	return nil
 }
 
+// edited is the edited copy that went in a record's job's place, as it is indexed.
+const edited = `record ->> '$.details.replaced_by'`
+
 // conditions is the query's WHERE. The prefix of a job key is a range, so that
-// it can use the index.
+// it can use the index. A job is also found by its edited copy's key.
 func conditions(q audit.Query) (string, []any) {
 	var terms []string
 	var args []any
@@ -280,9 +283,18 @@ func conditions(q audit.Query) (string, []any) {
 	add(`queue = ?`, q.Queue)
 	add(`action = ?`, q.Action)
 	add(`phase = ?`, string(q.Phase))
-	add(`job_key = ? AND job_key <> ''`, q.JobKey)
-	add(`job_key >= ? AND job_key <> ''`, q.JobKeyPrefix)
-	add(`job_key < ? || char(0x10ffff)`, q.JobKeyPrefix)
+	for _, job := range []struct{ is, key string }{
+		{`= ?`, q.JobKey},
+		{`BETWEEN ? AND ? || char(0x10ffff)`, q.JobKeyPrefix},
+	} {
+		if job.key == "" {
+			continue
+		}
+		terms = append(terms, `(job_key `+job.is+` AND job_key <> '' OR `+edited+` `+job.is+` AND `+edited+` IS NOT NULL)`)
+		for range 2 * strings.Count(job.is, "?") {
+			args = append(args, job.key)
+		}
+	}
 	add(`message_id = ? AND message_id <> ''`, q.MessageID)
 	add(`copy_id = ? AND copy_id <> ''`, q.CopyID)
 	add(`customer = ? AND customer <> ''`, q.Customer)

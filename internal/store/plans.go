@@ -275,7 +275,7 @@ func (s *Store) PublishedOf(ctx context.Context, ids []redrive.Identity) ([]redr
 }
 
 func publishedOf(ctx context.Context, q querier, id redrive.Identity, p *redrive.Published) error {
-	query, args := fmt.Sprintf(published, `a.job_key = ? AND a.job_key <> ''`), []any{id.LedgerRow, id.JobKey}
+	query, args := fmt.Sprintf(published, `(a.job_key = ? AND a.job_key <> '' OR `+replacedBy+` = ? AND `+replacedBy+` IS NOT NULL)`), []any{id.LedgerRow, id.JobKey, id.JobKey}
 	if id.JobKey == "" {
 		query = fmt.Sprintf(published, `i.job_key = '' AND i.payload_sha256 = ? AND i.origin = ? AND a.copy_id <> ''`)
 		args = []any{id.LedgerRow, id.PayloadSHA256, id.Origin}

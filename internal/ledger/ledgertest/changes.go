@@ -73,7 +73,7 @@ func wins(from, to ledger.State, late bool) bool {
 		if to == ledger.Reconciled {
 			return from != ledger.Reconciled
 		}
-		if to == ledger.Sending {
+		if to == ledger.Sending || to == ledger.Replaced {
 			return false
 		}
 	}

@@ -46,6 +46,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"attempts", testAttempts},
 		{"history", testHistory},
 		{"replace", testReplace},
+		{"second send", testSecondSend},
 		{"batch", testBatch},
 		{"one query per batch", testOneQuery},
 		{"newer version", testNewer},

@@ -106,6 +106,36 @@ func testReplace(t *testing.T, f Fixture) {
 	if row := w.row(key("edited")); row.State != ledger.Queued || row.Run != "run-1" || row.Attempt != 1 || row.Subject != "s" {
 		t.Errorf("the edited copy's row is %+v", row)
 	}
+	c.Replace = &ledger.NewRow{Key: key("again")}
+	w.lose(c)
+	if lk := f.Ledger.Get(t.Context(), []ledger.Key{key("again")})[0]; lk.Found != ledger.Missing {
+		t.Errorf("a lost change left a row: %+v", lk)
+	}
+	if !f.Ledger.Capabilities().Replaces {
+		t.Error("a ledger that replaces does not say so")
+	}
+}
+
+// testSecondSend: a committed row stays as it is, and names the corrected copy
+// that is queued besides.
+func testSecondSend(t *testing.T, f Fixture) {
+	w := &world{Fixture: f, t: t}
+	for _, s := range []ledger.State{ledger.Sent, ledger.Reconciled} {
+		k, corrected := w.at(s), key("corrected-"+string(s))
+		before := w.row(k)
+		w.lose(w.from(k, s))
+		c := w.from(k, s)
+		c.Run, c.Replace = "run-1", &ledger.NewRow{Key: corrected}
+		row := w.win(c)
+		before.ReplacedBy, before.UpdatedAt = corrected.JobKey, row.UpdatedAt
+		if d := cmp.Diff(before, row); d != "" {
+			t.Errorf("%s: %s", s, d)
+		}
+		if row := w.row(corrected); row.State != ledger.Queued || row.Run != "run-1" || row.Attempt != 1 {
+			t.Errorf("the corrected copy's row is %+v", row)
+		}
+		w.lose(c)
+	}
 }
 
 func testBatch(t *testing.T, f Fixture) {

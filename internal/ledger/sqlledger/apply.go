@@ -107,6 +107,9 @@ func (l *Ledger) applyOne(ctx context.Context, tx querier, lay *layout, now time
 	if lost.Err == nil && !c.SendBefore.IsZero() && !lay.has("send_before") && l.cfg.Statements["change"] == "" {
 		lost.Err = fmt.Errorf("%w: this ledger cannot store send_before", ledger.ErrIllegal)
 	}
+	if lost.Err == nil && c.Replace != nil && !l.replaces(lay) {
+		lost.Err = fmt.Errorf("%w: this ledger cannot replace a row", ledger.ErrIllegal)
+	}
 	if lost.Err != nil {
 		return lost, nil //nolint:nilerr // The error is this entry's result; the savepoint has none.
 	}

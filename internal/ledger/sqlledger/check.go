@@ -81,6 +81,7 @@ var costs = map[string]string{
 	"subject":          "a newer version is not noticed",
 	"version":          "a newer version is not noticed",
 	"request_id":       "the provider cannot be asked by its own name for the request",
+	"replaced_by":      "no job can be edited",
 	"account":          "look-ups are not bound to an account",
 	"region":           "look-ups are not bound to a region",
 	"rendering":        "the worker cannot store what it sends",

@@ -3,6 +3,7 @@ package sqlledger_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -166,4 +167,21 @@ func TestMapped(t *testing.T) {
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Fixture {
 		return fixture(t, sqlledger.Config{Table: "outbox", Columns: ownColumns, TimeFormat: sqlledger.UnixMilli}, ownTable)
 	})
+}
+
+// TestReplacesNeedsColumn: a table that cannot name what replaces a row changes
+// nothing when it is asked to.
+func TestReplacesNeedsColumn(t *testing.T) {
+	t.Parallel()
+	f := fixture(t, sqlledger.Config{Table: "outbox", Columns: ownColumns, TimeFormat: sqlledger.UnixMilli}, strings.Replace(ownTable, "replaced_by TEXT, ", "", 1))
+	k := ledger.Key{JobKey: "k", Consumer: "mailer"}
+	if err := f.Insert(ledger.NewRow{Key: k}); err != nil {
+		t.Fatal(err)
+	}
+	r := f.Ledger.Apply(t.Context(), []ledger.Change{{
+		Key: k, From: ledger.Queued, FromAttempt: 1, To: ledger.Replaced, Replace: &ledger.NewRow{Key: ledger.Key{JobKey: "k~r", Consumer: "mailer"}},
+	}})[0]
+	if r.Outcome != ledger.Lost || !errors.Is(r.Err, ledger.ErrIllegal) || r.Row.State != ledger.Queued || f.Ledger.Capabilities().Replaces {
+		t.Errorf("%+v", r)
+	}
 }

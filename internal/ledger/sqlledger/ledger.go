@@ -98,7 +98,16 @@ func (l *Ledger) Capabilities() ledger.Capabilities {
 	c.SendBefore = lay.has("send_before")
 	c.PayloadSHA256 = lay.has("payload_sha256")
 	c.Writable = c.Writable && len(l.missingToWrite(lay)) == 0
+	c.Replaces = c.Writable && l.replaces(lay)
 	return c
+}
+
+// replaces reports that a row can name what replaces it, and that the new row can
+// be written beside it. Statements of the application's own change rows in ways
+// that are not known here, so beside them nothing is inserted.
+func (l *Ledger) replaces(lay *layout) bool {
+	own := l.cfg.Statements["get"] != "" || l.cfg.Statements["change"] != "" || l.cfg.Statements["append"] != ""
+	return !own && lay.has("replaced_by")
 }
 
 // Now is the database's clock.

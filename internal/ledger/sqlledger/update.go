@@ -28,6 +28,9 @@ func (l *Ledger) sets(lay *layout, c ledger.Change) []string {
 	if c.LateAccept {
 		as = append(as, assignment{"late_accept", "1"})
 	}
+	if c.Replace != nil {
+		as = append(as, assignment{"replaced_by", ":replaced_by"})
+	}
 	if c.RequestID != "" {
 		as = append(as, assignment{"request_id", ":request_id"})
 	}
@@ -54,8 +57,6 @@ func (l *Ledger) setsTo(lay *layout, to ledger.State) []assignment {
 		return []assignment{{"fenced_at", "COALESCE(" + l.own("fenced_at") + ", :now)"}}
 	case ledger.Failed:
 		return []assignment{{"error_class", ":error_class"}, {"effect", ":effect"}, {"retryable", ":retryable"}}
-	case ledger.Replaced:
-		return []assignment{{"replaced_by", ":replaced_by"}}
 	default:
 		return nil
 	}
@@ -102,6 +103,8 @@ func (l *Ledger) conditionsTo(lay *layout, c ledger.Change) []string {
 		if c.From == ledger.Failed {
 			where = append(where, l.own("retryable")+" = 1", l.own("effect")+" = 'none'")
 		}
+	case ledger.Replaced:
+		where = append(where, late+" = 0") // what was sent must not be sent again in another form
 	case ledger.Fenced:
 		if c.From == ledger.Sending {
 			deadline := l.own("send_deadline")

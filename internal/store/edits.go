@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/redrivectl/redrivectl/redrive"
+)
+
+// replacedBy is the identity of the edited copy that a record tells of, or NULL.
+const replacedBy = `(a.record ->> '$.details.replaced_by')`
+
+// indexEdits makes the records of edits findable by the edited copy. What the
+// store remembers of edits is what the audit log has of them.
+func indexEdits(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `CREATE INDEX audit_replaced_by ON audit (record ->> '$.details.replaced_by')
+  WHERE record ->> '$.details.replaced_by' IS NOT NULL`)
+	return err
+}
+
+// replaced are the edits of one identity whose copy was published, or may have
+// been: an intent that nothing has closed counts.
+const replaced = `SELECT ` + replacedBy + ` FROM audit a %s
+  AND a.action = 'redrive' AND a.run <> ? AND ` + replacedBy + ` IS NOT NULL
+  AND (a.phase = 'outcome' AND a.step = 'publish' AND a.result IN ('done', 'unknown')
+    OR a.phase = 'intent' AND NOT EXISTS (SELECT 1 FROM audit c WHERE c.run = a.run AND c.run <> '' AND c.copy_id = a.copy_id
+      AND c.seq > a.seq AND c.phase = 'outcome' AND (c.step = 'close' OR c.step = 'ack' AND c.result = 'done')))
+  ORDER BY a.seq DESC LIMIT 1`
+
+// ReplacedOf answers identity for identity. See redrive.Plans.
+func (s *Store) ReplacedOf(ctx context.Context, ids []redrive.Identity, except redrive.RunID) ([]string, error) {
+	by := make([]string, len(ids))
+	err := s.snapshot(ctx, func(t *sql.Tx) error {
+		var any bool
+		err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit WHERE record ->> '$.details.replaced_by' IS NOT NULL)`).Scan(&any)
+		if err != nil || !any {
+			return err
+		}
+		for n, id := range ids {
+			if by[n], err = replacedOf(ctx, t, id, except); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read edited jobs: %w", err)
+	}
+	return by, nil
+}
+
+func replacedOf(ctx context.Context, q querier, id redrive.Identity, except redrive.RunID) (by string, err error) {
+	query, args := fmt.Sprintf(replaced, `WHERE a.job_key = ? AND a.job_key <> ''`), []any{id.JobKey, string(except)}
+	if id.JobKey == "" {
+		query = fmt.Sprintf(replaced, `JOIN plan_items i ON i.plan = a.plan AND i.copy = a.copy_id
+  WHERE i.job_key = '' AND i.payload_sha256 = ? AND i.origin = ? AND a.copy_id <> ''`)
+		args = []any{id.PayloadSHA256, id.Origin, string(except)}
+	}
+	err = each(ctx, q, func(rows *sql.Rows) error { return rows.Scan(&by) }, query, args...)
+	return by, err
+}
