@@ -43,6 +43,12 @@ const crashConfig = `queues:
     dead_letter: plain-dlq
     source: plain
     effects: {kind: idempotent, owner: team, reason: the consumer upserts}
+  once:
+    broker: local
+    path: queue.db
+    dead_letter: once-dlq
+    source: once
+    worker: {transport_retries: false}
 ledgers:
   app: {kind: sqlite, path: ledger.db, mode: write, row_written: enqueue}
 providers:
@@ -154,6 +160,8 @@ func (w *crashWorld) makeQueues() {
 		{Name: "digests", DeadLetter: "digests-dlq"},
 		{Name: "plain-dlq"},
 		{Name: "plain", DeadLetter: "plain-dlq"},
+		{Name: "once-dlq"},
+		{Name: "once", DeadLetter: "once-dlq"},
 	} {
 		crashMust(w.t, w.queues.CreateQueue(w.t.Context(), c))
 	}

@@ -47,6 +47,7 @@ type planOptions struct {
 	lifts     redrive.Lifts
 	as        string
 	effects   string
+	edit      editOptions
 	dryRun    bool
 	capture   bool
 
@@ -88,6 +89,7 @@ held until the queue is reconciled.`,
 	o.selectionFlags(c)
 	o.boundFlags(c)
 	o.liftFlags(c)
+	o.edit.flags(c)
 	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 
@@ -170,9 +172,13 @@ func (o *planOptions) validate() error {
 	case o.sel.Receives < 0:
 		return usagef("--receives must not be negative")
 	}
+	var err error
 	o.lifts.As, o.lifts.EffectsByFlag = classify.Class(o.as), o.effects != ""
+	if o.lifts.Edit, err = o.edit.rule(o.capture); err != nil {
+		return err
+	}
 	if o.action == string(reconcile.Discard) && o.lifts != (redrive.Lifts{}) {
-		return usagef("--action discard sends nothing: leave out what is for redrives (--fixed, --as, --to, --effects, --accept-…)")
+		return usagef("--action discard sends nothing: leave out what is for redrives (--fixed, --as, --to, --edit, --effects, --accept-…)")
 	}
 	if err := o.parseBounds(); err != nil {
 		return err
@@ -285,7 +291,11 @@ func (o *planOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	jobs, seen, err := o.jobs(ctx, q, st)
+	es, err := newEdits(ctx, q, o.lifts.Edit)
+	if err != nil {
+		return err
+	}
+	jobs, seen, err := o.jobs(ctx, q, st, es)
 	if err != nil {
 		return err
 	}
@@ -293,6 +303,7 @@ func (o *planOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	req.Edits = es.made
 	d, err := p.Draft(ctx, req)
 	if err != nil {
 		return withHint(err, o.hint(err))
@@ -302,7 +313,7 @@ func (o *planOptions) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := o.print(d); err != nil {
+	if err := o.print(ctx, d); err != nil {
 		return err
 	}
 	if !seen.Complete {
@@ -376,9 +387,9 @@ func classesOf(p *classify.Policy) []string {
 }
 
 // jobs are the queue's, from a new look or from the last one.
-func (o *planOptions) jobs(ctx context.Context, q *queue, st *store.Store) ([]job.Job, broker.Completeness, error) {
+func (o *planOptions) jobs(ctx context.Context, q *queue, st *store.Store, es *edits) ([]job.Job, broker.Completeness, error) {
 	if !o.capture {
-		return o.app.allJobs(ctx, q)
+		return o.app.allJobs(ctx, q, es.add)
 	}
 	c, found, err := st.LatestCapture(ctx, q.name)
 	if err != nil {
@@ -404,7 +415,7 @@ func (o *planOptions) request(ctx context.Context, q *queue, jobs []job.Job) (re
 	}, err
 }
 
-func (o *planOptions) print(d redrive.Draft) error {
+func (o *planOptions) print(ctx context.Context, d redrive.Draft) error {
 	state := redrive.PlanWaiting
 	if d.Plan.Tier.Needed() == 0 {
 		state = redrive.PlanApproved
@@ -415,7 +426,16 @@ func (o *planOptions) print(d redrive.Draft) error {
 	for _, x := range d.Held {
 		v.Held = append(v.Held, o.app.jobView(x))
 	}
+	if o.dryRun && d.Plan.Lifts.Edit != nil {
+		var err error
+		if v.Diffs, err = o.app.diffs(ctx, d.Plan); err != nil {
+			return err
+		}
+	}
 	r := v.result(d.Plan, false)
+	if d.Plan.Lifts.Edit != nil && !o.dryRun {
+		r.After = append(r.After, "", fmt.Sprintf("what it changes: redrivectl plan show %s --diff", d.ID[:12]))
+	}
 	switch {
 	case o.dryRun:
 		r.After = append(r.After, "", "dry run: nothing was kept")

@@ -153,14 +153,18 @@ func (a *app) planFile(path string) (redrive.StoredPlan, planView, error) {
 	return sp, newPlanView(sp.ID, sp.Plan, sp.State, 0), nil
 }
 
-// showPlanFile shows a plan that was carried here, to who is to approve it.
-func (a *app) showPlanFile(path string, items bool) error {
+// file shows a plan that was carried here, to who is to approve it.
+func (o *planShowOptions) file(ctx context.Context, path string) error {
+	a := o.app
 	sp, v, err := a.planFile(path)
 	if err != nil {
 		return err
 	}
+	if err := o.addDiffs(ctx, &v, sp.Plan); err != nil {
+		return err
+	}
 	v.Items = sp.Plan.Items
-	r := v.result(sp.Plan, items)
+	r := v.result(sp.Plan, o.items)
 	if v.Needed > 0 && sp.State != redrive.PlanExpired {
 		r.After = []string{"", fmt.Sprintf("next, as another person than %s: redrivectl approve %s --items %d --reason WHY", v.Requester, path, v.ItemCount)}
 	}

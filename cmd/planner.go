@@ -18,7 +18,8 @@ import (
 const maxAhead = 1_000_000
 
 // allJobs reads the whole queue, and keeps of each message all but its content.
-func (a *app) allJobs(ctx context.Context, q *queue) ([]job.Job, broker.Completeness, error) {
+// each sees every job before that.
+func (a *app) allJobs(ctx context.Context, q *queue, each func(job.Job)) ([]job.Job, broker.Completeness, error) {
 	d, err := q.broker.Describe(ctx)
 	if err != nil {
 		return nil, broker.Completeness{}, fmt.Errorf("describe %s: %w", q.name, err)
@@ -26,7 +27,9 @@ func (a *app) allJobs(ctx context.Context, q *queue) ([]job.Job, broker.Complete
 	jobs := make([]job.Job, 0, min(d.Depth.Total(), maxAhead)) // growing would cost as much again
 	p := a.progress()
 	c, err := q.broker.Browse(ctx, 0, func(m broker.Message) error {
-		jobs = append(jobs, q.decode(m).WithoutContent())
+		j := q.decode(m)
+		each(j)
+		jobs = append(jobs, j.WithoutContent())
 		p.Update(term.Step{What: "looking at " + q.name, Done: int64(len(jobs))})
 		return nil
 	})
@@ -97,7 +100,7 @@ func (a *app) queueFacts(ctx context.Context, q *queue) (redrive.QueueFacts, err
 	caps := q.broker.Capabilities()
 	f := redrive.QueueFacts{
 		Name: q.name, Entity: d.Queue, Broker: q.brokerName, Consumer: q.cfg.Consumer,
-		Ledger: q.ledger != nil, LedgerName: q.cfg.Ledger, FanOut: caps.FanOut, Ordered: caps.Ordered,
+		Ledger: q.ledger != nil, LedgerName: q.cfg.Ledger, FanOut: caps.FanOut, Ordered: caps.Ordered, MaxMessageBytes: caps.MaxMessageBytes,
 		MaxPause: q.cfg.Worker.MaxPause, MaxAge: q.cfg.MaxAge, Sources: q.cfg.Sources,
 	}
 	if len(q.cfg.Sources) == 1 {
@@ -105,7 +108,7 @@ func (a *app) queueFacts(ctx context.Context, q *queue) (redrive.QueueFacts, err
 	}
 	if q.ledger != nil {
 		caps := q.ledger.Capabilities()
-		f.LedgerWritable, f.LedgerSendBefore = caps.Writable, caps.SendBefore
+		f.LedgerWritable, f.LedgerSendBefore, f.LedgerReplaces = caps.Writable, caps.SendBefore, caps.Replaces
 	}
 	if q.provider != nil {
 		caps := q.provider.Capabilities()

@@ -43,6 +43,7 @@ type planView struct {
 	LeftOut   map[string]int `json:"left_out"`
 	Held      []jobView      `json:"held"`
 	Items     []redrive.Item `json:"items,omitempty"`
+	Diffs     []diffView     `json:"diffs,omitempty"`
 	ActiveRun *string        `json:"run"`
 	Solo      *string        `json:"solo,omitempty"` // why a team of one approves for itself
 }
@@ -78,6 +79,10 @@ func newPlanView(id redrive.PlanID, p redrive.Plan, state redrive.PlanState, giv
 // maskedLifts hides secrets in what a person stated.
 func maskedLifts(l redrive.Lifts) redrive.Lifts {
 	l.Fixed, l.AcceptProvision, l.AcceptDuplicates = term.Mask(l.Fixed), term.Mask(l.AcceptProvision), term.Mask(l.AcceptDuplicates)
+	if l.Edit != nil {
+		e := *l.Edit
+		e.JQ, l.Edit = term.Mask(e.JQ), &e
+	}
 	return l
 }
 
@@ -109,10 +114,14 @@ func (v planView) result(p redrive.Plan, items bool) result {
 	if v.Actions["discard"] > 0 {
 		r.Rows = slices.Insert(r.Rows, 1, []string{"destroys", v.destroys()})
 	}
+	if e := v.Lifts.Edit; e != nil {
+		r.Rows = append(r.Rows, []string{"edit", e.JQ}, []string{"revision", e.Revision})
+	}
 	r.Rows = append(r.Rows, soloRows(v.Solo)...)
 	for _, h := range v.Held {
 		r.Elements = append(r.Elements, h)
 	}
+	r.withDiffs(v.Diffs)
 	if !items {
 		return r
 	}
@@ -121,12 +130,20 @@ func (v planView) result(p redrive.Plan, items bool) result {
 		if it.Unwrap && it.Action == reconcile.Redrive {
 			cells = append(cells, "unwrapped")
 		}
-		r.Rows = append(r.Rows, []string{string(it.Action), strings.Join(cells, "  ")})
+		r.Rows = append(r.Rows, []string{string(it.Action), strings.Join(append(cells, becomes(it)...), "  ")})
 	}
 	for _, h := range v.Held {
 		r.Rows = append(r.Rows, []string{"held", strings.Join([]string{firstText(or(h.JobKey), h.MessageID), h.Class, h.Why, or(h.Needs)}, "  ")})
 	}
 	return r
+}
+
+// becomes names the edited copy that goes in an item's place.
+func becomes(it redrive.Item) []string {
+	if it.Edit == nil {
+		return nil
+	}
+	return []string{"becomes " + firstText(it.Edit.JobKey, "another payload")}
 }
 
 // destroys says what a plan that discards takes away, and until when it can be
@@ -182,23 +199,34 @@ func firstText(vs ...string) string {
 }
 
 func newPlanShowCmd(a *app) *cobra.Command {
-	var items bool
+	o := &planShowOptions{app: a}
 	c := &cobra.Command{
 		Use: "show PLAN|FILE", Short: "Show a plan: its items, what it left out and what it holds",
 		Long: `Show a plan: what would be done with how many jobs, under which bounds, who must
 approve it and why, what it left out and what it holds. With --items every item
 and every held job is listed; the JSON always has them. FILE is what plan export
-wrote elsewhere.`,
-		Example: "  redrivectl plan show 3f9a\n  redrivectl plan show 3f9a --items\n  redrivectl plan show 3f9a -o json", Args: exactArgs("PLAN|FILE"),
-		RunE: func(c *cobra.Command, args []string) error { return a.showPlan(c.Context(), args[0], items) },
+wrote elsewhere.
+
+With --diff the queue is looked at again, and of each item that the plan edits
+the change of its payload is shown, with secrets masked. It says of which copies
+it cannot be shown: those that are not there now, or not as they were.`,
+		Example: "  redrivectl plan show 3f9a\n  redrivectl plan show 3f9a --items\n  redrivectl plan show 3f9a --diff\n  redrivectl plan show 3f9a -o json", Args: exactArgs("PLAN|FILE"),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
-	c.Flags().BoolVar(&items, "items", false, "list every item and every held job")
+	c.Flags().BoolVar(&o.items, "items", false, "list every item and every held job")
+	c.Flags().BoolVar(&o.diff, "diff", false, "show what the plan's edit changes in each payload")
 	return exits(c, exitRefused, exitAudit)
 }
 
-func (a *app) showPlan(ctx context.Context, prefix string, items bool) error {
+type planShowOptions struct {
+	app         *app
+	items, diff bool
+}
+
+func (o *planShowOptions) run(ctx context.Context, prefix string) error {
+	a := o.app
 	if namesPlanFile(prefix) {
-		return a.showPlanFile(prefix, items)
+		return o.file(ctx, prefix)
 	}
 	st, err := a.storeToRead(ctx)
 	if err != nil {
@@ -213,5 +241,8 @@ func (a *app) showPlan(ctx context.Context, prefix string, items bool) error {
 	}
 	v := standingView(s)
 	v.Solo, v.Items = a.solo(), s.Plan.Plan.Items
-	return a.print(v.result(s.Plan.Plan, items))
+	if err := o.addDiffs(ctx, &v, s.Plan.Plan); err != nil {
+		return err
+	}
+	return a.print(v.result(s.Plan.Plan, o.items))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
@@ -72,7 +73,7 @@ func (o *reconcileOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	jobs, seen, err := o.app.allJobs(ctx, q)
+	jobs, seen, err := o.app.allJobs(ctx, q, func(job.Job) {})
 	if err != nil {
 		return err
 	}

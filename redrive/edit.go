@@ -162,7 +162,7 @@ func (e *Editor) Edited(ctx context.Context, j job.Job) Edited {
 	}
 	return Edited{
 		ItemEdit: ItemEdit{JobKey: now.JobKey, PayloadSHA256: now.PayloadSHA256, BodySHA256: now.BodySHA256, MessageSHA256: now.MessageSHA256},
-		Bytes:    messageBytes(now.Message),
+		Bytes:    messageBytes(now.Outgoing()),
 	}
 }
 

@@ -314,6 +314,11 @@ func TestEditSameAgain(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+	w.hold("k")
+	if got := w.why(w.editing(".a = 2", "r")); got != "manual_hold" {
+		t.Errorf("a job on hold: %s", got)
+	}
+	w.must(w.store.ReleaseHold(w.ctx, reconcile.HoldIDOf(w.jobs()[0]), audit.Record{Action: "release", Phase: audit.Outcome, Result: audit.ResultDone}))
 	again := w.plan(w.editing(".a = 2", "r"))
 	e, err = w.runner("run2").Run(w.ctx, string(again))
 	w.must(err)

@@ -9,6 +9,9 @@ import (
 	"github.com/redrivectl/redrivectl/reconcile"
 )
 
+// whyReplaced is why the decision table holds a job whose row is replaced.
+const whyReplaced = "replaced"
+
 // editing is a candidate's edited copy with what is known of its key.
 type editing struct {
 	Edited
@@ -58,7 +61,7 @@ func (s *sorter) edit(it *Item, c candidate) (why, needs string) {
 	case reconcile.Settle:
 		why, needs = s.secondSend(it)
 	case reconcile.Hold:
-		if !s.replacedBefore(it, c) {
+		if it.Why != whyReplaced || !s.replacedBefore(it, c) {
 			it.Edit = nil
 			return "", ""
 		}

@@ -25,19 +25,19 @@ func (s *session) reedit(ctx context.Context, w *work) (ItemEnd, bool) {
 	if err != nil {
 		return ItemEnd{endSkipped, editWhy(err)}, false
 	}
-	if now.JobKey != want.JobKey || now.PayloadSHA256 != want.PayloadSHA256 || now.BodySHA256 != want.BodySHA256 || now.MessageSHA256 != want.MessageSHA256 {
+	if !want.isOf(now) {
 		return ItemEnd{endSkipped, "edit_differs"}, false
 	}
 	w.edited = &now
 	return ItemEnd{}, true
 }
 
-// outgoing is the message that is published: the dead copy's, or its edit.
+// outgoing is the message that is published: the job's, or its edit's.
 func (w *work) outgoing() broker.Message {
 	if w.edited != nil {
-		return w.edited.Message
+		return w.edited.Outgoing()
 	}
-	return w.delivery.Message
+	return w.job.Outgoing()
 }
 
 // notReplaced stops what another run has replaced by an edit meanwhile: no copy

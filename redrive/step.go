@@ -69,7 +69,7 @@ func (s *session) recheck(ctx context.Context, ws []*work) ([]*work, error) {
 	stop := map[*work]ItemEnd{}
 	var unsent []*work
 	for _, w := range ws {
-		if !w.sameMessage() {
+		if !w.item.isOf(w.job) {
 			stop[w] = ItemEnd{endSkipped, "changed_message"}
 			continue
 		}
@@ -83,14 +83,6 @@ func (s *session) recheck(ctx context.Context, ws []*work) ([]*work, error) {
 		return nil, err
 	}
 	return s.drop(ctx, ws, stop)
-}
-
-// sameMessage reports that the copy holds what was approved, byte for byte, and
-// that the same would be sent of it.
-func (w *work) sameMessage() bool {
-	j, it := w.job, w.item
-	return j.JobKey == it.JobKey && j.PayloadSHA256 == it.PayloadSHA256 && j.MessageSHA256 == it.MessageSHA256 &&
-		j.BodySHA256 == it.BodySHA256 && j.SentSHA256 == it.SentSHA256 && (j.Original != nil) == it.Unwrap
 }
 
 // compare assesses the jobs anew and stops those that are not as planned. A row

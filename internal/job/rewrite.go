@@ -18,13 +18,21 @@ var ErrRewrite = errors.New("message cannot be rewritten")
 
 // Rewrite is the job with another payload and another job key, its message in
 // the same format: attributes, types, ordering key and every byte of an envelope
-// around the payload stay. The key is replaced wherever the message says it, also
+// around the payload stay. Of a job whose message wraps its original it is the
+// original that is rewritten, without the wrapper. The key is replaced wherever the message says it, also
 // in the payload itself. A job without a key keeps none, and key is empty.
 //
 // The result is decoded again before it is returned. Where that does not give
 // exactly the new payload and the new key, with the subject, the version, the
 // customer, the period and the region as before, the error is ErrRewrite.
 func Rewrite(j Job, decode func(broker.Message) Job, payload []byte, key string) (Job, error) {
+	if j.Original != nil {
+		inner := decode(j.Outgoing())
+		if inner.JobKey != j.JobKey || inner.PayloadSHA256 != j.PayloadSHA256 {
+			return Job{}, fmt.Errorf("%w: its original reads otherwise without the wrapper", ErrRewrite)
+		}
+		j = inner
+	}
 	if why := unwritable(j, key); why != "" {
 		return Job{}, fmt.Errorf("%w: %s", ErrRewrite, why)
 	}
@@ -60,9 +68,7 @@ func unwritable(j Job, key string) string {
 	case j.MappingFailed:
 		return "its mapping cannot read it"
 	case j.Original != nil:
-		return "its original is wrapped"
-	case j.Needs != "":
-		return "it needs " + j.Needs
+		return "its original is wrapped twice"
 	case len(j.Message.Raw) > 0:
 		return "it has sections that no field holds"
 	case slices.ContainsFunc(j.References, func(r Reference) bool { return r.Kind != "stack_trace" }):
@@ -86,7 +92,6 @@ func strayed(was, now Job) string {
 		{"customer", was.CustomerID, now.CustomerID},
 		{"period", was.Period, now.Period},
 		{"region", was.Region, now.Region},
-		{"need", now.Needs, ""},
 		{"decoding", now.DecodeError, ""},
 	} {
 		if f.was != f.now {

@@ -71,18 +71,22 @@ var rewritten = map[string]struct {
 		payload: `{"job_key":"k","schema_version":2}`, body: `{"job_key":"k~r","schema_version":2}`,
 	},
 
-	"refused: a version that changes":      {message: broker.Message{Body: []byte(`{"job_key":"k","version":3}`)}, payload: `{"job_key":"k","version":4}`},
-	"refused: a customer that changes":     {message: broker.Message{Body: []byte(`{"job_key":"k","customer_id":"a"}`)}, payload: `{"job_key":"k","customer_id":"b"}`},
-	"refused: the key edited away":         {message: broker.Message{Body: []byte(`{"job_key":"k"}`)}, payload: `{"a":1}`},
-	"refused: the key edited":              {message: broker.Message{Body: []byte(`{"job_key":"k"}`)}, payload: `{"job_key":"mine"}`},
-	"refused: a second identity":           {message: broker.Message{Body: []byte(`{"a":1}`), Attributes: attrs("job_key", "k", "idempotency-key", "i")}, payload: `{"a":2}`},
-	"refused: a second identity inside":    {message: broker.Message{Body: []byte(`{"job_key":"k","idempotency_key":"i"}`)}, payload: `{"idempotency_key":"i","job_key":"k"}`},
-	"refused: a key that is a number":      {message: broker.Message{Body: []byte(`{"job_key":7}`)}, payload: `{"a":1,"job_key":7}`},
-	"refused: a name twice":                {message: broker.Message{Body: []byte(`{"job":{},"job":{},"delivery_key":"k","reason":"terminal:400"}`)}, payload: `{"a":1}`},
-	"refused: wrapped":                     {message: broker.Message{Body: []byte(`{"error":"TypeError: x","original":{"job_key":"k"}}`)}, payload: `{"job_key":"k"}`},
-	"refused: a cloud event":               {message: broker.Message{Body: []byte(`{"specversion":"1.0","type":"t","source":"s","id":"1","job_key":"k","data":{"a":1}}`)}, payload: `{"a":2}`},
-	"refused: content elsewhere":           {message: broker.Message{Body: []byte(`{"format":"redrivectl/v1","job_key":"k","payload":1,"references":[{"kind":"rendering","uri":"s3://b/k"}]}`)}, payload: `2`},
-	"refused: a payload that is an object": {message: broker.Message{Body: []byte(`{"job_key":"k"}`)}, payload: `[1]`},
+	"refused: a version that changes":   {message: broker.Message{Body: []byte(`{"job_key":"k","version":3}`)}, payload: `{"job_key":"k","version":4}`},
+	"refused: a customer that changes":  {message: broker.Message{Body: []byte(`{"job_key":"k","customer_id":"a"}`)}, payload: `{"job_key":"k","customer_id":"b"}`},
+	"refused: the key edited away":      {message: broker.Message{Body: []byte(`{"job_key":"k"}`)}, payload: `{"a":1}`},
+	"refused: the key edited":           {message: broker.Message{Body: []byte(`{"job_key":"k"}`)}, payload: `{"job_key":"mine"}`},
+	"refused: a second identity":        {message: broker.Message{Body: []byte(`{"a":1}`), Attributes: attrs("job_key", "k", "idempotency-key", "i")}, payload: `{"a":2}`},
+	"refused: a second identity inside": {message: broker.Message{Body: []byte(`{"job_key":"k","idempotency_key":"i"}`)}, payload: `{"idempotency_key":"i","job_key":"k"}`},
+	"refused: a key that is a number":   {message: broker.Message{Body: []byte(`{"job_key":7}`)}, payload: `{"a":1,"job_key":7}`},
+	"refused: a name twice":             {message: broker.Message{Body: []byte(`{"job":{},"job":{},"delivery_key":"k","reason":"terminal:400"}`)}, payload: `{"a":1}`},
+	"wrapped: the original alone": {
+		message: broker.Message{Body: []byte(`{"error":"TypeError: x","original":{"job_key":"k","a":1}}`)},
+		payload: `{"a":2,"job_key":"k"}`, body: `{"a":2,"job_key":"k~r"}`,
+	},
+	"refused: wrapped, with the key outside": {message: broker.Message{Body: []byte(`{"error":"TypeError: x","original":{"a":1}}`), Attributes: attrs("job_key", "k")}, payload: `{"a":2}`},
+	"refused: a cloud event":                 {message: broker.Message{Body: []byte(`{"specversion":"1.0","type":"t","source":"s","id":"1","job_key":"k","data":{"a":1}}`)}, payload: `{"a":2}`},
+	"refused: content elsewhere":             {message: broker.Message{Body: []byte(`{"format":"redrivectl/v1","job_key":"k","payload":1,"references":[{"kind":"rendering","uri":"s3://b/k"}]}`)}, payload: `2`},
+	"refused: a payload that is an object":   {message: broker.Message{Body: []byte(`{"job_key":"k"}`)}, payload: `[1]`},
 }
 
 func TestRewrite(t *testing.T) {
@@ -102,6 +106,9 @@ func TestRewrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := c.message
+			if strings.HasPrefix(name, "wrapped") {
+				want.System = nil
+			}
 			want.Body, want.Attributes = []byte(c.body), c.attrs
 			if d := cmp.Diff(want, got.Message); d != "" {
 				t.Error(d)
@@ -157,6 +164,9 @@ func FuzzRewrite(f *testing.F) {
 		}
 		if d := cmp.Diff(unkeyed(payload, key, j.JobKey), unkeyed(string(got.Payload), key, j.JobKey)); d != "" {
 			t.Errorf("payload: %s", d)
+		}
+		if j.Original != nil {
+			return
 		}
 		for i, a := range got.Message.Attributes {
 			if was := m.Attributes[i]; a.Name != was.Name || a.Type != was.Type || string(a.Value) != string(was.Value) && !strings.Contains(string(a.Value), "~r") {
