@@ -143,16 +143,13 @@ func (a *app) browseDump(ctx context.Context, arg string, limit int, each func(b
 
 // look browses the source and gives every job to each, assessed in batches.
 func (s *source) look(ctx context.Context, limit int, each func(reconcile.Assessed) error) (look, error) {
-	l := look{At: s.now(), Counted: "exact"}
+	l := look{At: s.now(), Counted: countedHow(broker.Depth{Exact: true})}
 	if s.describe != nil {
 		d, err := s.describe(ctx)
 		if err != nil {
 			return l, fmt.Errorf("describe %s: %w", s.name, err)
 		}
-		l.Total, l.LookCounts = d.Depth.Total(), d.LookCounts
-		if !d.Depth.Exact {
-			l.Counted = "approximate"
-		}
+		l.Total, l.LookCounts, l.Counted = d.Depth.Total(), d.LookCounts, countedHow(d.Depth)
 	}
 	b := &assessing{source: s, ctx: ctx, each: each, total: l.Total}
 	c, err := s.browse(ctx, limit, b.add)

@@ -123,12 +123,9 @@ func (a *app) queueStatus(ctx context.Context, name string, st *store.Store) (qu
 	}
 	v := queueStatus{
 		Queue: name, Broker: q.brokerName, Visible: d.Depth.Visible, InFlight: d.Depth.InFlight, Delayed: d.Depth.Delayed,
-		Counted: "approximate", OldestAt: moment(d.OldestAt), Classes: map[string]int{}, Actions: map[string]int{},
+		Counted: countedHow(d.Depth), OldestAt: moment(d.OldestAt), Classes: map[string]int{}, Actions: map[string]int{},
 		Needs: map[string]int{}, Plans: []planSummary{}, OpenRuns: []openRunView{},
 		Holds: holdsStatus{Owners: []ownedHolds{}},
-	}
-	if d.Depth.Exact {
-		v.Counted = "exact"
 	}
 	if v.OldestAt != nil {
 		age := a.age(*v.OldestAt)

@@ -27,6 +27,7 @@ type facts struct {
 	deadLetter             string // ARN; empty: none
 	maxReceives            int    // of the redrive policy
 	keyID                  string // of the key that encrypts it; empty: the service's own or none
+	allow                  allowPolicy
 }
 
 // address is a queue as it was named.
@@ -124,6 +125,11 @@ func newFacts(at address, as map[string]string) (*facts, error) {
 	if f.region == "" {
 		if a, err := arn.Parse(f.arn); err == nil {
 			f.region = a.Region
+		}
+	}
+	if allow := as["RedriveAllowPolicy"]; allow != "" {
+		if err := json.Unmarshal([]byte(allow), &f.allow); err != nil {
+			return nil, fmt.Errorf("redrive allow policy of %s: %w", f.name, err)
 		}
 	}
 	policy := as["RedrivePolicy"]
