@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,7 +77,7 @@ func (o fields) listOf() ([]json.RawMessage, bool) {
 func (d *reader) take(raw json.RawMessage, entity string, levels int) error {
 	o, err := fieldsOf(raw)
 	if err != nil || levels == 0 {
-		return d.refuse(raw, entity, o, firstOf(err, errShape))
+		return d.refuse(raw, entity, o, cmp.Or(err, errShape))
 	}
 	if _, last, err := asTrailer(raw); last {
 		return err // of an export: it counts the messages before it and is none
@@ -101,13 +102,4 @@ func (d *reader) take(raw json.RawMessage, entity string, levels int) error {
 		return d.refuse(raw, entity, o, err)
 	}
 	return d.deliver(m)
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
