@@ -15,10 +15,10 @@ import (
 	"github.com/redrivectl/redrivectl/internal/broker"
 )
 
-// exportWorld has so many dead copies on the queue without a ledger that an
-// import takes two batches.
+// exportedCopies are two batches of an import.
 const exportedCopies = 150
 
+// exportWorld has so many dead copies on the queue without a ledger.
 func exportWorld(w *crashWorld) {
 	q := w.queues.Queue("plain")
 	for part := range slices.Chunk(make([]broker.Outgoing, exportedCopies), 50) {
@@ -170,4 +170,28 @@ func TestCrashExportFull(t *testing.T) {
 		t.Errorf("last record: %+v", r)
 	}
 	w.verified(0)
+}
+
+// TestCrashImportArchive: while a run may still take copies off the queue, none of
+// its archive is put back; once it has died, it is, with a word of warning.
+func TestCrashImportArchive(t *testing.T) {
+	bin := crashBinary(t)
+	dir := crashTemplate(t, bin, runWorld)
+	t.Parallel()
+	w := copyCrashWorld(t, bin, dir)
+	p := w.approved("digests", "--rate", "1000/s")
+	w.killed("run.6.acknowledged", "run", p.Plan, "--yes")
+	restore := []string{"import", "--archive", w.onlyRun().Run, "--job", "sent", "--yes"}
+	e := crashRun(t, w.command(restore))
+	if e.code != exitRefused || !strings.Contains(string(e.stderr), "is under way") {
+		t.Errorf("want exit %d: %s", exitRefused, e)
+	}
+	w.pass(10 * time.Minute)
+	e = crashRun(t, w.command(restore))
+	if e.code != exitDone || !strings.Contains(string(e.stderr), "has not ended") {
+		t.Errorf("want exit %d: %s", exitDone, e)
+	}
+	if !slices.Contains(w.keys("digests-dlq"), "sent") {
+		t.Error("the copy is not in the queue")
+	}
 }

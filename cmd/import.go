@@ -93,7 +93,8 @@ type origin struct {
 	queue   string // configured queue that takes them
 	copies  redrive.Copies
 	details map[string]string // for the records
-	note    string            // what is to be known of it
+	entity  string            // the dead-letter queue that they were in; empty: told by each
+	notes   []string          // what is to be known of it
 }
 
 func (o *importOptions) run(ctx context.Context) error {
@@ -116,8 +117,11 @@ func (o *importOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if from.note != "" && !o.app.output.isJSON() {
-		o.app.note("%s", from.note)
+	if from.entity != "" && from.entity != im.Entity {
+		from.notes = append(from.notes, fmt.Sprintf("the messages were in %s; in %s they cannot keep their identity", from.entity, im.Entity))
+	}
+	for _, note := range from.notes {
+		o.app.note("%s", note)
 	}
 	if o.dryRun || !o.app.yes {
 		more, err := o.survey(ctx, im, from)
@@ -188,7 +192,7 @@ func (o *importOptions) fromFile() (origin, error) {
 		return origin{}, err
 	}
 	from := origin{
-		name: o.file, queue: o.queue, details: map[string]string{"export_sha256": t.SHA256},
+		name: o.file, queue: o.queue, entity: t.Queue, details: map[string]string{"export_sha256": t.SHA256},
 		copies: func(ctx context.Context, each func(broker.Message) error) error {
 			again, err := readExport(o.file, func(m broker.Message) error {
 				return errors.Join(ctx.Err(), each(m))
@@ -200,7 +204,7 @@ func (o *importOptions) fromFile() (origin, error) {
 		},
 	}
 	if !t.Complete {
-		from.note = "the export is not of the whole queue: " + t.Why
+		from.notes = append(from.notes, "the export is not of the whole queue: "+t.Why)
 	}
 	return from, nil
 }
@@ -231,8 +235,14 @@ func (o *importOptions) fromArchive(ctx context.Context, st *store.Store) (origi
 		},
 	}
 	n, err := st.CountArchived(ctx, query)
-	if err == nil && n == 0 {
+	switch {
+	case err != nil:
+	case n == 0:
 		err = fail(exitRefused, "redrivectl store archives --run "+string(r.ID), "run %s archived no such copy", r.ID)
+	case r.Lives:
+		err = fail(exitRefused, "redrivectl runs show "+string(r.ID), "run %s of %s is under way", r.ID, r.Holder)
+	case r.State != redrive.RunFinished && r.State != redrive.RunAborted:
+		from.notes = append(from.notes, fmt.Sprintf("run %s has not ended: resuming it may take off again what is put back now", r.ID))
 	}
 	return from, err
 }

@@ -18,9 +18,12 @@ import (
 	"github.com/redrivectl/redrivectl/reconcile"
 )
 
-// assessBatch is how many jobs are assessed at once: one ledger query, and the
-// memory that a look needs.
-const assessBatch = 500
+// How much is assessed at once: one ledger query, and the memory that a look
+// needs.
+const (
+	assessBatch = 500
+	assessBytes = 8 << 20 // of their bodies
+)
 
 // source is what can be looked at: a queue, or a dump that needs no config.
 type source struct {
@@ -172,6 +175,7 @@ type assessing struct {
 	ctx    context.Context //nolint:containedctx // One look's own, passed to the callback of Browse.
 	each   func(reconcile.Assessed) error
 	jobs   []job.Job
+	bytes  int // of the jobs' messages
 	seen   int64
 	total  int64
 }
@@ -180,8 +184,9 @@ func (b *assessing) add(m broker.Message) error { return b.addJob(b.source.decod
 
 func (b *assessing) addJob(j job.Job) error {
 	b.jobs = append(b.jobs, j)
+	b.bytes += len(j.Message.Body) + len(j.Message.Raw)
 	b.seen++
-	if len(b.jobs) < assessBatch {
+	if len(b.jobs) < assessBatch && b.bytes < assessBytes {
 		return nil
 	}
 	return b.flush()
@@ -195,7 +200,7 @@ func (b *assessing) flush() error {
 	if err != nil {
 		return err
 	}
-	b.jobs = b.jobs[:0]
+	b.jobs, b.bytes = b.jobs[:0], 0
 	for _, x := range xs {
 		if err := b.each(x); err != nil {
 			return err
