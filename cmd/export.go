@@ -104,6 +104,9 @@ func (o *exportOptions) run(ctx context.Context) error {
 		}
 		return fail(exitRefused, "name another --out", "%s exists; it was not changed", o.out)
 	}
+	if err := ctx.Err(); err != nil {
+		return err // before the log is asked, which would not take it
+	}
 	st, err := o.app.storeFor(ctx, q.name)
 	if err != nil {
 		return err

@@ -98,6 +98,9 @@ type origin struct {
 }
 
 func (o *importOptions) run(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err // before the log is asked, which would not take it
+	}
 	st, err := o.app.store(ctx)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func newStoreShowCmd(a *app) *cobra.Command {
 		Use: "show", Short: "Show where the store is and how much it holds", Args: exactArgs(),
 		Example: "  redrivectl store show\n  redrivectl store show --store /srv/ops/store.db -o json",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.showStore(c.Context()) },
-	}, exitRefused, exitAudit)
+	}, exitRefused)
 }
 
 func (a *app) showStore(ctx context.Context) error {
@@ -106,7 +106,7 @@ func newStoreArchivesCmd(a *app) *cobra.Command {
 		Use: "archives", Short: "List what runs took off a queue without sending it", Args: exactArgs(),
 		Long: `List the copies that runs settled or discarded, newest first, with their owner
 and how long they are kept. "redrivectl import --archive" puts them back.`,
-		Example: "  redrivectl store archives --queue digests\n  redrivectl store archives --run 81c2 -o json",
+		Example: "  redrivectl store archives --job 7e37a8fe-1\n  redrivectl store archives --run 81c2 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.listArchives(c.Context(), run, store.ArchiveQuery{Queue: queue, Job: job})
 		},
@@ -115,7 +115,7 @@ and how long they are kept. "redrivectl import --archive" puts them back.`,
 	c.Flags().StringVar(&queue, "queue", "", "only of this queue")
 	c.Flags().StringVar(&job, "job", "", "only this job, by job key or message ID, whole")
 	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
-	return exits(c, exitRefused, exitAudit)
+	return exits(c, exitRefused)
 }
 
 func (a *app) listArchives(ctx context.Context, run string, q store.ArchiveQuery) error {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -137,13 +138,24 @@ func (p Pruned) record(rec audit.Record) audit.Record {
 	return rec
 }
 
+// eraseWait is how long a prune waits for those who read, in milliseconds.
+const eraseWait = "busy_timeout(2000)"
+
 // erase moves the write-ahead log into the file and empties it. With
 // secure_delete what was removed is overwritten there; only the log still had
 // the pages as they were. It is false where another process needs them.
 func (s *Store) erase(ctx context.Context) (bool, error) {
-	var busy, log, moved int
-	err := s.writer.db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &log, &moved)
+	c, err := s.writer.db.Conn(ctx)
 	if err != nil {
+		return false, fmt.Errorf("empty the store's write-ahead log: %w", err)
+	}
+	var busy, log, moved int
+	_, err = c.ExecContext(ctx, `PRAGMA `+eraseWait)
+	if err == nil {
+		err = c.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &log, &moved)
+	}
+	_, rerr := c.ExecContext(context.WithoutCancel(ctx), `PRAGMA `+busyPragma)
+	if err = errors.Join(err, rerr, c.Close()); err != nil {
 		return false, fmt.Errorf("empty the store's write-ahead log: %w", err)
 	}
 	return busy == 0, nil

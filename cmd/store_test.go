@@ -1,0 +1,58 @@
+package cmd
+
+import (
+	"database/sql"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/redrivectl/redrivectl/internal/store"
+)
+
+// TestPruneWhileRead: while another process reads what was there before, a prune
+// removes and says that it could not erase; the next one, with nothing left to
+// remove, erases.
+func TestPruneWhileRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	prune := func() (code int, v pruneView) {
+		t.Helper()
+		code, stdout, stderr := runCLI(t, nil, "store", "prune", "--yes", "--store", path, "-o", "json")
+		if err := json.Unmarshal([]byte(stdout), &v); err != nil {
+			t.Fatalf("exit %d, %v: %s", code, err, stderr)
+		}
+		return code, v
+	}
+	st, err := store.Open(t.Context(), path, store.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite3", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if _, err := db.Exec(`INSERT INTO captures (queue, captured_at, whole, header) VALUES ('q', 1, 1, '{}')`); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := reader.QueryRow(`SELECT count(*) FROM captures`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	if code, v := prune(); code != exitPartly || v.Captures != 1 || v.Erased {
+		t.Errorf("exit %d, %+v", code, v)
+	}
+	if err := reader.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if code, v := prune(); code != exitDone || v.Captures != 0 || !v.Erased {
+		t.Errorf("exit %d, %+v", code, v)
+	}
+}
