@@ -151,7 +151,8 @@ func dsn(abs string, o Options, extra string) string {
 	if o.VFS != "" {
 		q.Set("vfs", o.VFS)
 	}
-	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
+	query := strings.ReplaceAll(q.Encode(), "+", "%20") // SQLite takes a plus for a plus
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
 }
 
 // prepareFile checks that the file is a queue file, and makes an empty one into
