@@ -119,7 +119,7 @@ type collector struct {
 	versions map[string]bool
 	audit    auditTally
 	looks    map[string]*lookSeen // the kept look of each queue, as it was counted
-	failed   map[string]string // source → why it could not be read, in the last collection
+	failed   map[string]string    // source → why it could not be read, in the last collection
 }
 
 func (o *metricsOptions) collector() (*collector, error) {
