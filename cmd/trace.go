@@ -72,9 +72,11 @@ func (t *tracer) gather(ctx context.Context) error {
 		return err
 	}
 	if t.queue != "" {
-		if _, _, err := t.app.queueConfig(t.queue); err != nil {
+		name, _, err := t.app.queueConfig(t.queue)
+		if err != nil {
 			return err
 		}
+		t.queue = name
 	}
 	if err := t.openStore(ctx); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/internal/provider"
@@ -77,19 +78,21 @@ type queueLook struct {
 	queue    string
 	jobs     []job.Job
 	complete broker.Completeness
+	policy   *classify.Policy
+	counts   bool // the look counted as a receive
 	err      error
 }
 
 func (t *tracer) lookAt(ctx context.Context, name string) queueLook {
 	l := queueLook{queue: name}
-	name, cfg, err := t.app.queueConfig(name)
+	q, err := t.app.queueAlone(ctx, name)
 	if err != nil {
 		l.err = err
 		return l
 	}
-	q := &queue{name: name, cfg: cfg}
-	if q.broker, l.err = t.app.openBroker(ctx, name, cfg); l.err != nil {
-		return l
+	l.policy = q.policy
+	if d, err := q.broker.Describe(ctx); err == nil {
+		l.counts = d.LookCounts
 	}
 	l.complete, l.err = q.broker.Browse(ctx, 0, func(m broker.Message) error {
 		if j := q.decode(m); strings.HasPrefix(j.JobKey, t.text) || strings.HasPrefix(m.MessageID, t.text) || m.Copy.String() == t.text {
@@ -175,7 +178,7 @@ func (t *tracer) copies() {
 			for _, j := range l.jobs {
 				if t.is(j) {
 					t.entries = append(t.entries, copyEntries("queue", j)...)
-					t.entries = append(t.entries, t.seenNow(j))
+					t.entries = append(t.entries, t.seenNow(j, l.policy))
 				}
 			}
 			if !l.complete.Complete {
@@ -183,14 +186,14 @@ func (t *tracer) copies() {
 			}
 			return nil
 		})
+		if s := &t.sources[len(t.sources)-1]; l.counts && s.Why == nil {
+			s.Why = text("this look counted as a receive")
+		}
 	}
 }
 
-func (t *tracer) seenNow(j job.Job) traceEntry {
-	what := fmt.Sprintf("is in the dead-letter queue, received %d times", j.Message.Receives)
-	if p, err := t.app.policyFor(j.Queue); err == nil {
-		what += ", class " + string(p.Classify(j, t.app.now()).Class)
-	}
+func (t *tracer) seenNow(j job.Job, p *classify.Policy) traceEntry {
+	what := fmt.Sprintf("is in the dead-letter queue, received %d times, class %s", j.Message.Receives, p.Classify(j, t.app.now()).Class)
 	return traceEntry{
 		At: t.app.now().UTC(), Clock: clockOperator, Source: "queue", What: what, JobKey: text(j.JobKey),
 		MessageID: text(j.Message.MessageID), CopyID: text(j.Message.Copy.String()), Queue: text(j.Queue),

@@ -44,8 +44,26 @@ func (q *queue) decode(m broker.Message) job.Job {
 	return j
 }
 
-// queue opens a queue with its ledger, provider and policy.
+// queue opens a queue with its policy, its ledger and its provider.
 func (a *app) queue(ctx context.Context, arg string) (*queue, error) {
+	q, err := a.queueAlone(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	if q.cfg.Ledger != "" {
+		q.ledgerCfg = a.cfg.Ledgers[q.cfg.Ledger]
+		if q.ledger, err = a.openLedger(ctx, q.cfg.Ledger, q.cfg.Consumer); err != nil {
+			return nil, err
+		}
+	}
+	if q.cfg.Provider != "" {
+		q.provider, err = a.openProvider(q.cfg.Provider)
+	}
+	return q, err
+}
+
+// queueAlone opens a queue with its policy and nothing that stands behind it.
+func (a *app) queueAlone(ctx context.Context, arg string) (*queue, error) {
 	name, qc, err := a.queueConfig(arg)
 	if err != nil {
 		return nil, err
@@ -63,16 +81,7 @@ func (a *app) queue(ctx context.Context, arg string) (*queue, error) {
 	if qc.MaxAge > 0 {
 		q.policy = q.policy.WithMaxAge(qc.MaxAge)
 	}
-	if qc.Ledger != "" {
-		q.ledgerCfg = a.cfg.Ledgers[qc.Ledger]
-		if q.ledger, err = a.openLedger(ctx, qc.Ledger, qc.Consumer); err != nil {
-			return nil, err
-		}
-	}
-	if qc.Provider != "" {
-		q.provider, err = a.openProvider(qc.Provider)
-	}
-	return q, err
+	return q, nil
 }
 
 // policyFor is the policy of a queue; for the empty name, and for a queue that
