@@ -31,17 +31,17 @@ type QueueFacts struct {
 	// origin will do.
 	Sources []string
 	// Destination is where a copy returns whose origin is not known; empty: none.
-	Destination string
-	Ledger               bool
-	LedgerName           string // as configured
-	LedgerWritable       bool
-	LedgerSendBefore     bool                   // the ledger can store it
-	LedgerReplaces       bool                   // the ledger can replace a row by another
-	Provider             *provider.Capabilities // nil: the queue has none
-	FanOut, Ordered      bool                   // of the broker
-	MaxMessageBytes      int                    // of the broker; 0: not known
-	MaxPause             time.Duration          // of a worker, between check and send
-	MaxAge               time.Duration          // of the queue; 0: none
+	Destination      string
+	Ledger           bool
+	LedgerName       string // as configured
+	LedgerWritable   bool
+	LedgerSendBefore bool                   // the ledger can store it
+	LedgerReplaces   bool                   // the ledger can replace a row by another
+	Provider         *provider.Capabilities // nil: the queue has none
+	FanOut, Ordered  bool                   // of the broker
+	MaxMessageBytes  int                    // of the broker; 0: not known
+	MaxPause         time.Duration          // of a worker, between check and send
+	MaxAge           time.Duration          // of the queue; 0: none
 }
 
 // takesBack reports that a redrive may return to a copy's origin.

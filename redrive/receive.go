@@ -27,14 +27,9 @@ func (s *session) receive(ctx context.Context, set []int, n int) ([]*work, error
 	if err != nil {
 		return nil, &receiveError{s.plan.Entity, err}
 	}
-	in := map[int]bool{}
-	for _, i := range want {
-		in[i] = true
-	}
+	in := want
 	if !s.caps.SelectiveReceive {
-		for _, i := range set {
-			in[i] = true
-		}
+		in = set
 	}
 	var ws []*work
 	for _, d := range ds {

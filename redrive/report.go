@@ -5,7 +5,7 @@ package redrive
 func ReportOf(planned int, ends map[string]ItemEnd) Report {
 	r := Report{Planned: planned, Skipped: map[string]int{}}
 	for _, e := range ends {
-		r.count(e)
+		r.count(e, 1)
 	}
 	r.Remaining = planned - len(ends)
 	return r

@@ -72,15 +72,6 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd)
 	}
 }
 
-// all is every item of the plan.
-func (s *session) all() []int {
-	is := make([]int, len(s.plan.Items))
-	for i := range is {
-		is[i] = i
-	}
-	return is
-}
-
 // rest runs what is open, and closes what the queue no longer yields.
 //
 // Later phases have their place here: a canary runs a sample of the items first
@@ -88,13 +79,14 @@ func (s *session) all() []int {
 // expiry and revocation in mayGoOn; rollback takes back the rows of items whose
 // publish was never claimed.
 func (s *session) rest(ctx context.Context) error {
-	if err := s.loop(ctx, s.all(), s.mayGoOn); err != nil {
+	if err := s.loop(ctx, nil, s.mayGoOn); err != nil {
 		return err
 	}
-	return s.gone(ctx, s.all(), ItemEnd{endSkipped, s.missing(ctx)})
+	return s.gone(ctx, nil, ItemEnd{endSkipped, s.missing(ctx)})
 }
 
-// loop works on a set of items until all are closed or nothing new comes.
+// loop works on a set of items (nil: all) until all are closed or nothing new
+// comes.
 func (s *session) loop(ctx context.Context, set []int, guard func(context.Context) error) error {
 	workers := max(s.Workers, 1)
 	if s.ordered {
@@ -289,7 +281,7 @@ func stopWhy(as []Approval) string {
 // gone closes what the queue did not yield in several tries.
 func (s *session) gone(ctx context.Context, set []int, e ItemEnd) error {
 	var recs []audit.Record
-	open := s.tracker.open(set, len(set))
+	open := s.tracker.open(set, len(s.plan.Items))
 	defer s.tracker.asked(open)
 	ends := make([]ItemEnd, len(open))
 	for n, i := range open {

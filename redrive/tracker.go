@@ -1,6 +1,9 @@
 package redrive
 
 import (
+	"iter"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
@@ -18,7 +21,9 @@ const (
 )
 
 // tracker knows how each item of the plan stands in this run. It is the only
-// source of the report, so the report always adds up.
+// source of the report, so the report always adds up. A set of items is a list of
+// indexes in plan order; nil is all of them, whose counts are kept as they
+// change, since they are asked for with every batch.
 type tracker struct {
 	mu      sync.Mutex
 	plan    Plan
@@ -27,16 +32,17 @@ type tracker struct {
 	taken   []bool         // in the hands of a batch now
 	asking  []bool         // a receive asks for it now
 	blocked map[string]bool
+	counts  Report
+	busy    int // open items that are taken or asked for
+	lowest  int // no item before it is open
 }
 
 func newTracker(p Plan, ends map[string]ItemEnd) *tracker {
+	n := len(p.Items)
 	t := &tracker{
-		plan:    p,
-		at:      make(map[string]int, len(p.Items)),
-		ends:    make([]ItemEnd, len(p.Items)),
-		taken:   make([]bool, len(p.Items)),
-		asking:  make([]bool, len(p.Items)),
+		plan: p, at: make(map[string]int, n), ends: make([]ItemEnd, n), taken: make([]bool, n), asking: make([]bool, n),
 		blocked: map[string]bool{},
+		counts:  Report{Planned: n, Remaining: n, Skipped: map[string]int{}},
 	}
 	for i, it := range p.Items {
 		t.at[it.Copy.String()] = i
@@ -45,12 +51,33 @@ func newTracker(p Plan, ends map[string]ItemEnd) *tracker {
 	return t
 }
 
+// set changes how item i stands, and the counts with it. The caller holds the
+// lock.
+func (t *tracker) set(i int, e ItemEnd, taken, asking bool) {
+	t.busy -= t.isBusy(i)
+	t.counts.count(t.ends[i], -1)
+	t.ends[i], t.taken[i], t.asking[i] = e, taken, asking
+	t.counts.count(e, 1)
+	t.busy += t.isBusy(i)
+	if e.Result == "" {
+		t.lowest = min(t.lowest, i)
+	}
+}
+
+// isBusy is 1 for an open item that a batch holds or asks for.
+func (t *tracker) isBusy(i int) int {
+	if t.ends[i].Result == "" && (t.taken[i] || t.asking[i]) {
+		return 1
+	}
+	return 0
+}
+
 // end closes item i, or notes that its outcome is unknown. On an ordered queue
 // everything behind an item that did not go out waits for a person.
 func (t *tracker) end(i int, e ItemEnd) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ends[i], t.taken[i] = e, false
+	t.set(i, e, false, t.asking[i])
 	if key := t.plan.Items[i].OrderKey; key != "" && e.stays() {
 		t.blocked[key] = true
 	}
@@ -71,7 +98,7 @@ func (e ItemEnd) stays() bool {
 func (t *tracker) reopen(i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ends[i], t.taken[i] = ItemEnd{}, false
+	t.set(i, ItemEnd{}, false, t.asking[i])
 }
 
 // open lists up to n items of the set that no batch holds or asks for, in plan
@@ -80,16 +107,30 @@ func (t *tracker) open(set []int, n int) []int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var is []int
-	for _, i := range set {
+	for i := range t.members(set) {
 		if len(is) == n {
 			break
 		}
 		if t.ends[i].Result == "" && !t.taken[i] && !t.asking[i] {
 			is = append(is, i)
-			t.asking[i] = true
+			t.set(i, ItemEnd{}, false, true)
 		}
 	}
 	return is
+}
+
+// members yields the items of a set; of all, those from the lowest open one on.
+func (t *tracker) members(set []int) iter.Seq[int] {
+	if set != nil {
+		return slices.Values(set)
+	}
+	for t.lowest < len(t.ends) && t.ends[t.lowest].Result != "" {
+		t.lowest++
+	}
+	return func(yield func(int) bool) {
+		for i := t.lowest; i < len(t.ends) && yield(i); i++ {
+		}
+	}
 }
 
 // asked ends the asking that open began.
@@ -97,7 +138,7 @@ func (t *tracker) asked(is []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, i := range is {
-		t.asking[i] = false
+		t.set(i, t.ends[i], t.taken[i], false)
 	}
 }
 
@@ -105,26 +146,27 @@ func (t *tracker) asked(is []int) {
 func (t *tracker) left(set []int) (open, held int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if set == nil {
+		return t.counts.Remaining, t.busy
+	}
 	for _, i := range set {
 		if t.ends[i].Result == "" {
 			open++
-			if t.taken[i] || t.asking[i] {
-				held++
-			}
+			held += t.isBusy(i)
 		}
 	}
 	return open, held
 }
 
-// take claims the open item of this copy for one batch.
-func (t *tracker) take(c broker.CopyID, set map[int]bool) (int, bool) {
+// take claims the open item of this copy for one batch, if it is in the set.
+func (t *tracker) take(c broker.CopyID, set []int) (int, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i, ok := t.at[c.String()]
-	if !ok || !set[i] || t.taken[i] || t.ends[i].Result != "" {
+	if !ok || t.taken[i] || t.ends[i].Result != "" || set != nil && !slices.Contains(set, i) {
 		return 0, false
 	}
-	t.taken[i] = true
+	t.set(i, ItemEnd{}, true, t.asking[i])
 	return i, true
 }
 
@@ -135,33 +177,34 @@ func (t *tracker) isBlocked(orderKey string) bool {
 	return orderKey != "" && t.blocked[orderKey]
 }
 
-// Report counts the items; what is open or in a batch's hands remains.
+// report counts the items; what is open or in a batch's hands remains.
 func (t *tracker) report() Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := Report{Planned: len(t.ends), Skipped: map[string]int{}}
-	for _, e := range t.ends {
-		r.count(e)
-	}
+	r := t.counts
+	r.Skipped = maps.Clone(r.Skipped)
 	return r
 }
 
-func (r *Report) count(e ItemEnd) {
+// count adds n items that ended so.
+func (r *Report) count(e ItemEnd, n int) {
 	switch e.Result {
 	case "":
-		r.Remaining++
+		r.Remaining += n
 	case endRedriven:
-		r.Redriven++
+		r.Redriven += n
 	case endSettled:
-		r.Settled++
+		r.Settled += n
 	case endDiscarded:
-		r.Discarded++
+		r.Discarded += n
 	case endFailed:
-		r.Failed++
+		r.Failed += n
 	case endHeld, endSkipped:
-		r.Skipped[e.Reason]++
+		if r.Skipped[e.Reason] += n; r.Skipped[e.Reason] == 0 {
+			delete(r.Skipped, e.Reason)
+		}
 	default:
-		r.Unknown++
+		r.Unknown += n
 	}
 }
 
