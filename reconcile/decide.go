@@ -301,7 +301,7 @@ func needsFix(d classify.Disposition) string {
 	if d == classify.Alert {
 		return `the cause corrected: --fixed "what was corrected"`
 	}
-	return `a correction: --fixed "what was corrected"`
+	return `a correction: --edit JQ, or --fixed "what was corrected"`
 }
 
 // worseLift keeps the graver of two lifts, so that a record names the largest

@@ -3,6 +3,7 @@ package redrive_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/ledger/sqlledger"
 	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/redrivectl/redrivectl/redrive"
 )
@@ -183,6 +185,27 @@ func TestEditOfMissingRow(t *testing.T) {
 	var empty *redrive.EmptyError
 	if !errors.As(err, &empty) || empty.Held[1].Why != "edit_no_job_key" {
 		t.Errorf("%+v %v", d.Plan, err)
+	}
+}
+
+// TestEditBeforeFirstClaim: where the worker writes the row with its claim, there
+// is none to replace, and a worker could still claim the original's other copy.
+func TestEditBeforeFirstClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var err error
+	w.ledger, err = sqlledger.Open(w.ctx, sqlledger.Config{
+		Path: filepath.Join(t.TempDir(), "claims.db"), Create: true, Now: w.clock, Consumer: "mailer", RowWritten: ledger.AtClaim,
+	})
+	w.must(err)
+	t.Cleanup(func() { w.must(w.ledger.Close()) })
+	w.must(w.ledger.Init(w.ctx))
+	w.json("k", `{"a":1}`, "")
+	if got := w.why(); got != "redrive" {
+		t.Errorf("without an edit: %s", got)
+	}
+	if got := w.why(w.editing(".a = 2", "r")); got != "edit_needs_row" {
+		t.Errorf("with an edit: %s", got)
 	}
 }
 

@@ -175,21 +175,27 @@ func (s *sorter) holdsRedrive(it *Item, pub Published) (why, needs string) {
 	case it.OrderKey != "" && s.blocked[it.OrderKey] && s.req.Queue.Ordered && !l.BreakOrder:
 		return "order", "the earlier jobs of its group in the plan, or --break-order"
 	}
-	if it.Edit != nil && (it.Edit.SecondSend || it.Edit.again()) {
-		return s.holdsRow(it, pub) // the original does not go again
-	}
-	if pub.Replaced {
-		return "replaced", "nothing more: its edited copy " + pub.ReplacedBy + " goes in its place"
-	}
 	if why, needs := s.holdsRow(it, pub); why != "" {
 		return why, needs
 	}
-	if !againHarmless(it) && (pub.Count > 0 || slices.Contains(pub.Copies, it.Copy)) {
-		if l.AcceptDuplicates == "" {
-			return "published_before", "two approvers for --accept-duplicates WHY"
-		}
-		it.Republish = true
+	return s.holdsPublished(it, pub)
+}
+
+// holdsPublished holds what this store has published before, as it was or in an
+// edited form. An edit that is sent besides, or once more, does not send the
+// original again.
+func (s *sorter) holdsPublished(it *Item, pub Published) (why, needs string) {
+	switch {
+	case it.Edit != nil && (it.Edit.SecondSend || it.Edit.again()):
+		return "", ""
+	case pub.Replaced:
+		return whyReplaced, "nothing more: its edited copy " + pub.ReplacedBy + " goes in its place"
+	case againHarmless(it) || pub.Count == 0 && !slices.Contains(pub.Copies, it.Copy):
+		return "", ""
+	case s.req.Lifts.AcceptDuplicates == "":
+		return "published_before", "two approvers for --accept-duplicates WHY"
 	}
+	it.Republish = true
 	return "", ""
 }
 

@@ -32,9 +32,9 @@ const replaced = `SELECT ` + replacedBy + ` FROM audit a %s
 func (s *Store) ReplacedOf(ctx context.Context, ids []redrive.Identity, except redrive.RunID) ([]string, error) {
 	by := make([]string, len(ids))
 	err := s.snapshot(ctx, func(t *sql.Tx) error {
-		var any bool
-		err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit WHERE record ->> '$.details.replaced_by' IS NOT NULL)`).Scan(&any)
-		if err != nil || !any {
+		var edited bool
+		err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit WHERE record ->> '$.details.replaced_by' IS NOT NULL)`).Scan(&edited)
+		if err != nil || !edited {
 			return err
 		}
 		for n, id := range ids {
