@@ -265,9 +265,6 @@ func (s *Store) FindAudit(ctx context.Context, q audit.Query, found func(audit.E
 	return nil
 }
 
-// edited is the edited copy that went in a record's job's place, as it is indexed.
-const edited = `record ->> '$.details.replaced_by'`
-
 // conditions is the query's WHERE. The prefix of a job key is a range, so that
 // it can use the index. A job is also found by its edited copy's key.
 func conditions(q audit.Query) (string, []any) {
@@ -290,7 +287,7 @@ func conditions(q audit.Query) (string, []any) {
 		if job.key == "" {
 			continue
 		}
-		terms = append(terms, `(job_key `+job.is+` AND job_key <> '' OR `+edited+` `+job.is+` AND `+edited+` IS NOT NULL)`)
+		terms = append(terms, `(job_key `+job.is+` AND job_key <> '' OR `+indexed+` `+job.is+` AND `+indexed+` IS NOT NULL)`)
 		for range 2 * strings.Count(job.is, "?") {
 			args = append(args, job.key)
 		}

@@ -8,14 +8,19 @@ import (
 	"github.com/redrivectl/redrivectl/redrive"
 )
 
-// replacedBy is the identity of the edited copy that a record tells of, or NULL.
-const replacedBy = `(a.record ->> '$.details.replaced_by')`
+// replacedBy is the identity of the edited copy that a record of audit a tells
+// of, or NULL; indexed is the same as the index has it. A record that is no JSON
+// any more, since somebody has changed the file, tells of none: verification is
+// what finds it.
+const (
+	replacedBy = `(CASE WHEN json_valid(a.record) THEN a.record ->> '$.details.replaced_by' END)`
+	indexed    = `(CASE WHEN json_valid(record) THEN record ->> '$.details.replaced_by' END)`
+)
 
 // indexEdits makes the records of edits findable by the edited copy. What the
 // store remembers of edits is what the audit log has of them.
 func indexEdits(ctx context.Context, tx *sql.Tx) error {
-	_, err := tx.ExecContext(ctx, `CREATE INDEX audit_replaced_by ON audit (record ->> '$.details.replaced_by')
-  WHERE record ->> '$.details.replaced_by' IS NOT NULL`)
+	_, err := tx.ExecContext(ctx, `CREATE INDEX audit_replaced_by ON audit (`+indexed+`) WHERE `+indexed+` IS NOT NULL`)
 	return err
 }
 
@@ -33,7 +38,7 @@ func (s *Store) ReplacedOf(ctx context.Context, ids []redrive.Identity, except r
 	by := make([]string, len(ids))
 	err := s.snapshot(ctx, func(t *sql.Tx) error {
 		var edited bool
-		err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit WHERE record ->> '$.details.replaced_by' IS NOT NULL)`).Scan(&edited)
+		err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit WHERE `+indexed+` IS NOT NULL)`).Scan(&edited)
 		if err != nil || !edited {
 			return err
 		}
