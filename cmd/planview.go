@@ -109,7 +109,7 @@ func (v planView) result(p redrive.Plan, items bool) result {
 		},
 	}
 	if v.Unwrapped > 0 {
-		r.Rows = append(r.Rows, []string{"unwrapped", fmt.Sprintf("%d: what is sent is the original alone, without the wrapper that holds it", v.Unwrapped)})
+		r.Rows = append(r.Rows, []string{"unwrapped", fmt.Sprintf("%d: the original alone is sent, without its wrapper", v.Unwrapped)})
 	}
 	if v.Actions["discard"] > 0 {
 		r.Rows = slices.Insert(r.Rows, 1, []string{"destroys", v.destroys()})
