@@ -103,11 +103,6 @@ func (o *evidenceOptions) run(ctx context.Context) error {
 	if err := g.gather(ctx); err != nil {
 		return err
 	}
-	if g.job != nil {
-		if err := o.app.withinRegion(ctx, st, g.job.Queue); err != nil {
-			return err
-		}
-	}
 	if o.payload {
 		if g.job == nil {
 			return fail(exitFailed, "leave --with-payload out", "the payload of %q: %w", o.job, errNoCopy)

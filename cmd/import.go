@@ -116,9 +116,6 @@ func (o *importOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.app.withinRegion(ctx, st, q.name); err != nil {
-		return err
-	}
 	im, err := o.importer(ctx, q, st, from)
 	if err != nil {
 		return err
