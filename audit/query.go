@@ -28,11 +28,17 @@ type Query struct {
 // Match reports whether the query selects r. Order and limit are the reader's.
 func (q Query) Match(r Record) bool {
 	same := func(want, have string) bool { return want == "" || want == have }
-	return (q.After == 0 || r.Seq > q.After) && same(q.Run, r.Run) && same(q.Plan, r.Plan) && same(q.Queue, r.Queue) &&
+	return q.within(r) && same(q.Run, r.Run) && same(q.Plan, r.Plan) && same(q.Queue, r.Queue) &&
 		same(q.Action, r.Action) && same(string(q.Phase), string(r.Phase)) &&
 		(same(q.JobKey, r.JobKey) || q.JobKey == r.Details[DetailReplacedBy]) &&
 		(strings.HasPrefix(r.JobKey, q.JobKeyPrefix) || strings.HasPrefix(r.Details[DetailReplacedBy], q.JobKeyPrefix)) &&
-		same(q.MessageID, r.MessageID) && same(q.CopyID, r.CopyID) && same(q.Customer, r.Customer) &&
+		same(q.MessageID, r.MessageID) && same(q.CopyID, r.CopyID) && same(q.Customer, r.Customer)
+}
+
+// within reports whether r lies in the part of the log, and of time, that the
+// query speaks of.
+func (q Query) within(r Record) bool {
+	return (q.After == 0 || r.Seq > q.After) &&
 		(q.Since.IsZero() || !r.Time.Before(q.Since)) && (q.Until.IsZero() || r.Time.Before(q.Until))
 }
 

@@ -115,7 +115,7 @@ func TestMetricsListen(t *testing.T) {
 	if code := <-ended; code != exitDone {
 		t.Errorf("interrupted, it ends with %d", code)
 	}
-	if _, err := http.Get(url); err == nil { //nolint:noctx // It is refused at once.
+	if _, err := http.Get(url); err == nil {
 		t.Error("it serves on")
 	}
 }
