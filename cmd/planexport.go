@@ -135,6 +135,9 @@ func (a *app) readArg(path string) (b []byte, err error) {
 	return b, nil
 }
 
+// stateOfFile is the state of a plan in a file, whose store alone knows better.
+const stateOfFile = "unknown"
+
 // planFile reads a plan that was carried here. Of its state a file tells nothing
 // but that it is over.
 func (a *app) planFile(path string) (redrive.StoredPlan, planView, error) {
@@ -146,7 +149,7 @@ func (a *app) planFile(path string) (redrive.StoredPlan, planView, error) {
 	if err != nil {
 		return redrive.StoredPlan{}, planView{}, withHint(fmt.Errorf("%s: %w", path, err), "redrivectl plan export PLAN, where the plan was made")
 	}
-	sp.State = "unknown"
+	sp.State = stateOfFile
 	if !a.now().Before(sp.Plan.ExpiresAt) {
 		sp.State = redrive.PlanExpired
 	}

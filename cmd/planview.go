@@ -101,7 +101,7 @@ func (v planView) result(p redrive.Plan, items bool) result {
 			{"items", strconv.Itoa(v.ItemCount)},
 			{"actions", counts(v.Actions)},
 			{"classes", counts(v.Classes)},
-			{"approval", fmt.Sprintf("%s (%s), %d of %d given", v.Tier, strings.Join(v.TierWhy, ", "), v.Given, v.Needed)},
+			{"approval", v.approval()},
 			{"rate", fmt.Sprintf("%s/s, about %s", p.RatePerSecond, planDuration(p))},
 			{"expires", v.ExpiresAt.UTC().Format(time.RFC3339)},
 			{"left out", counts(v.LeftOut)},
@@ -151,6 +151,15 @@ func becomes(it redrive.Item) []string {
 func (v planView) destroys() string {
 	kept := term.Duration(time.Duration(v.Retention) * time.Second)
 	return fmt.Sprintf("%d jobs for good (%s); archived whole first, for %s", v.Actions["discard"], counts(v.Classes), kept)
+}
+
+// approval says who must approve and why, and how many have, where that is known.
+func (v planView) approval() string {
+	who := fmt.Sprintf("%s (%s)", v.Tier, strings.Join(v.TierWhy, ", "))
+	if v.State == stateOfFile {
+		return fmt.Sprintf("%s, %d needed", who, v.Needed)
+	}
+	return fmt.Sprintf("%s, %d of %d given", who, v.Given, v.Needed)
 }
 
 func planDuration(p redrive.Plan) time.Duration {

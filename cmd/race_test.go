@@ -99,6 +99,63 @@ func (w *crashWorld) race(commands ...[]string) {
 	}
 }
 
+// TestCrashRaceOfDrop: of a drop and a run that start together one is done, and
+// the other is refused.
+func TestCrashRaceOfDrop(t *testing.T) {
+	bin := crashBinary(t)
+	dir := crashTemplate(t, bin, runWorld)
+	t.Parallel()
+	for i := range 6 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			w := copyCrashWorld(t, bin, dir)
+			p := w.approved("digests", "--rate", "1000/s")
+			drop, run := []string{"plan", "drop", p.Plan, "--reason", "wrong selection", "--yes"}, []string{"run", p.Plan, "--yes"}
+			var dropping, running *crashProcess
+			if i%2 == 0 {
+				running = w.start(run)
+				dropping = w.start(drop)
+			} else {
+				dropping, running = w.start(drop), w.start(run)
+			}
+			dropped, ran := dropping.wait(), running.wait()
+			w.ask(&p, exitDone, "plan", "show", p.Plan)
+			got := fmt.Sprint(dropped.code, ran.code, p.State, len(w.runs()))
+			switch got {
+			case fmt.Sprint(exitDone, exitRefused, redrive.PlanDropped, 0):
+				if len(w.keys("digests")) > 0 {
+					t.Error("a dropped plan was run")
+				}
+			case fmt.Sprint(exitRefused, exitDone, redrive.PlanFinished, 1):
+				w.onlyRun().adds(t)
+				w.drain()
+				w.recovered()
+			default:
+				t.Errorf("%s\ndrop: %s\nrun: %s", got, dropped, ran)
+			}
+		})
+	}
+}
+
+// TestCrashDropOfARunningPlan: a plan whose run has begun is not dropped, also
+// while the run does nothing.
+func TestCrashDropOfARunningPlan(t *testing.T) {
+	bin := crashBinary(t)
+	dir := crashTemplate(t, bin, runWorld)
+	t.Parallel()
+	w := copyCrashWorld(t, bin, dir)
+	p := w.approved("digests", "--rate", "1000/s")
+	run := w.start([]string{"run", p.Plan, "--yes"}, "REDRIVECTL_CRASH_AT=stop:run.0.begun")
+	run.suspended()
+	w.ask(nil, exitRefused, "plan", "drop", p.Plan, "--reason", "too late", "--yes")
+	run.signal(syscall.SIGCONT)
+	if e := run.wait(); e.code != exitDone {
+		t.Error(e)
+	}
+	w.drain()
+	w.recovered()
+}
+
 // TestCrashRaceOnOneQueue: while a run holds the queue, no other plan of it
 // runs, and no second resume; afterwards it does.
 func TestCrashRaceOnOneQueue(t *testing.T) {

@@ -31,7 +31,7 @@ func counted(id PlanID, p Plan, as []Approval, now time.Time, by Persons) []Appr
 		case a.Decision != DecisionApprove || a.Plan != id || a.Items != len(p.Items):
 		case a.Store != p.Store || a.Requester != p.Requester || a.Approver == "":
 		case now.Before(a.NotBefore) || !now.Before(a.ExpiresAt) || a.ExpiresAt.Sub(a.NotBefore) > MaxApproval:
-		case a.Known == knownDeclared && !by.Declared, a.Known == KnownFile && !by.Files:
+		case !by.take(a.Known):
 		case own && (by.Solo == "" || a.Solo == ""):
 		case !own && seen[a.Approver]:
 		default:
@@ -47,4 +47,16 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// take reports whether a person who is known in this way counts.
+func (p Persons) take(known string) bool {
+	switch known {
+	case knownDeclared:
+		return p.Declared
+	case KnownFile:
+		return p.Files
+	default:
+		return true
+	}
 }
