@@ -141,6 +141,9 @@ func (a *app) listArchives(ctx context.Context, run string, q store.ArchiveQuery
 		}
 		return out.add(v, row(v))
 	})
+	if err == nil && n == 0 {
+		err = a.knownQueue(q.Queue)
+	}
 	if err != nil {
 		return err
 	}
