@@ -32,7 +32,7 @@ type seedSQS struct {
 // sqs start serves SQS and points the AWS client's environment there; sqs create
 // NAME [ATTRIBUTE=VALUE...] makes a queue, of which DLQ=NAME is its dead-letter
 // queue; sqs seed QUEUE FILE fills it; sqs holds QUEUE VISIBLE HIDDEN demands
-// what is in it; sqs dump QUEUE prints the bodies; sqs fault ACTION KIND makes
+// what is in it; sqs hide QUEUE N lends messages to another consumer; sqs dump QUEUE prints the bodies; sqs fault ACTION KIND makes
 // all requests of an action fail, or none of them; sqs requests ACTION N demands
 // how many were made.
 func scriptSQS(ts *testscript.TestScript, neg bool, args []string) {
@@ -58,6 +58,10 @@ func scriptSQS(ts *testscript.TestScript, neg bool, args []string) {
 		if got := fmt.Sprint(visible, " ", hidden); got != args[2]+" "+args[3] {
 			ts.Fatalf("%s holds %s, want %s %s", args[1], got, args[2], args[3])
 		}
+	case do == "hide" && len(args) == 3:
+		n, err := strconv.Atoi(args[2])
+		ts.Check(err)
+		s.Hide(args[1], n, time.Hour)
 	case do == "dump" && len(args) == 2:
 		for _, m := range s.Messages(args[1]) {
 			b, err := json.Marshal(m)

@@ -95,6 +95,18 @@ func (s *Server) receiveNow(r *http.Request, in input) ([]received, <-chan struc
 	return out, s.woken, nil
 }
 
+// Hide leases up to n messages of a queue as another consumer would.
+func (s *Server) Hide(name string, n int, lease time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.byID[name]
+	q.ripen(s.now())
+	for _, m := range s.take(q, n) {
+		m.Receives++
+		q.hide(m, s.now().Add(lease))
+	}
+}
+
 // again is what an attempt was given before, taken back to be given once more:
 // as long as nothing of it was deleted or changed.
 func (q *queue) again(attempt string) []*item {
