@@ -205,9 +205,6 @@ func TestCrashReconcileStoreFault(t *testing.T) {
 	}
 }
 
-// nobody is whom the unprivileged tests run as when they are started by root.
-const nobody = 65534
-
 // unprivileged makes a command of somebody who has no right over files that are
 // not his.
 func (w *crashWorld) unprivileged(c *exec.Cmd) {

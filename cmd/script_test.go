@@ -22,6 +22,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		Setup:               scriptSetup,
 		Cmds:                scriptCommands(),
+		Condition:           scriptCondition,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})

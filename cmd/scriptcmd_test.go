@@ -42,6 +42,8 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"await":       scriptAwait,
 		"awaitdead":   scriptAwaitDead,
 		"hostile":     scriptHostile,
+		"own":         scriptOwn,
+		"nobody":      scriptNobody,
 		"mixed":       scriptMixed,
 		"interrupted": scriptInterrupted,
 		"provider":    scriptProviderCmd,
