@@ -71,8 +71,14 @@ With --action discard the plan drops what it selects, whatever its class: each
 copy is archived whole and then taken off the queue, and nothing is sent. Such a
 plan does nothing else, and always needs another person. A job whose effect is
 proven is left out, since it settles; one whose outcome may still be found out is
-held until the queue is reconciled.`,
-		Example: "  redrivectl plan create digests --class throttled,unavailable --max 500 --reason \"provider outage is over\"\n" +
+held until the queue is reconciled.
+
+With --edit each payload is made anew by a jq filter, and only the edited copy is
+sent, under a job key of its own; the original can never be redriven again. That
+needs proof that nothing was sent. --dry-run shows what the filter changes, and so
+does "plan show PLAN --diff".`,
+		Example: "  redrivectl plan create digests --class rejected_payload --edit '.to |= ascii_downcase' --max 50 --reason \"ticket 4711\" --dry-run\n" +
+			"  redrivectl plan create digests --class throttled,unavailable --max 500 --reason \"provider outage is over\"\n" +
 			"  redrivectl plan create digests --class auth --fixed \"credential rotated\" --max 50 --reason \"ticket 4711\"\n" +
 			"  redrivectl plan create digests --class stale,expired --action discard --max 200 --reason \"too late to send\"\n" +
 			"  redrivectl plan create digests --all --max 1000 --reason \"look first\" --dry-run -o json",

@@ -24,7 +24,7 @@ type rule struct {
 var table = [...]rule{
 	{"the payload hash or version differs from the row's for the same key", "hold: mismatch", rowMismatch},
 	{"row sent or reconciled, or late acceptance, or verdict accepted", "settle", rowCommitted},
-	{"row replaced", "settle once its replacement is sent or reconciled; else hold", rowReplaced},
+	{"row replaced", "settle once its replacement is sent or reconciled; else hold, or publish the same edit again", rowReplaced},
 	{"row queued by a run that lives, or sending before its deadline", "hold: in flight", rowInFlight},
 	{"row missing though it should exist, unreadable, older than the store's knowledge, or shared by several consumers", "hold: ledger", rowLedger},
 	{"stale or expired, or the plan discards (--action discard)", "discard, once no attempt is unresolved or, for such a plan, nobody can be asked; else hold", rowDiscard},

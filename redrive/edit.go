@@ -41,8 +41,11 @@ func (e *ItemEdit) identity() string {
 	if e.JobKey != "" {
 		return e.JobKey
 	}
-	return "sha256:" + e.PayloadSHA256
+	return PayloadIdentity(e.PayloadSHA256)
 }
+
+// PayloadIdentity is how records name an edited copy that has no job key.
+func PayloadIdentity(payloadSHA256 string) string { return "sha256:" + payloadSHA256 }
 
 // judged is the action that the decision table gives the job as it is. An edit
 // that is sent besides a job that was sent, or once more in the place of one that

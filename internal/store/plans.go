@@ -274,12 +274,19 @@ func (s *Store) PublishedOf(ctx context.Context, ids []redrive.Identity) ([]redr
 	return ps, nil
 }
 
+// publishedOf counts the redrives of a job as it is, and those of an original of
+// which it is the edited copy.
 func publishedOf(ctx context.Context, q querier, id redrive.Identity, p *redrive.Published) error {
-	query, args := fmt.Sprintf(published, `(a.job_key = ? AND a.job_key <> '' OR `+replacedBy+` = ? AND `+replacedBy+` IS NOT NULL)`), []any{id.LedgerRow, id.JobKey, id.JobKey}
-	if id.JobKey == "" {
-		query = fmt.Sprintf(published, `i.job_key = '' AND i.payload_sha256 = ? AND i.origin = ? AND a.copy_id <> ''`)
-		args = []any{id.LedgerRow, id.PayloadSHA256, id.Origin}
+	if id.JobKey != "" {
+		return countPublished(ctx, q, p, `a.job_key = ? AND a.job_key <> '' OR `+replacedBy+` = ? AND `+replacedBy+` IS NOT NULL`, id.LedgerRow, id.JobKey, id.JobKey)
 	}
+	return errors.Join(
+		countPublished(ctx, q, p, `i.job_key = '' AND i.payload_sha256 = ? AND i.origin = ? AND a.copy_id <> ''`, id.LedgerRow, id.PayloadSHA256, id.Origin),
+		countPublished(ctx, q, p, replacedBy+` = ? AND `+replacedBy+` IS NOT NULL`, id.LedgerRow, redrive.PayloadIdentity(id.PayloadSHA256)),
+	)
+}
+
+func countPublished(ctx context.Context, q querier, p *redrive.Published, where string, args ...any) error {
 	return each(ctx, q, func(rows *sql.Rows) error {
 		var c broker.CopyID
 		var name string
@@ -296,7 +303,7 @@ func publishedOf(ctx context.Context, q querier, id redrive.Identity, p *redrive
 		p.Last = fromNanos(at)
 		p.Copies = append(p.Copies, c)
 		return nil
-	}, query, args...)
+	}, fmt.Sprintf(published, `(`+where+`)`), args...)
 }
 
 // splitCopy reads a copy identity back from its text, where no plan has its
