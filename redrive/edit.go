@@ -173,7 +173,7 @@ func (e *Editor) Edited(ctx context.Context, j job.Job) Edited {
 func editNeeds(err error) string {
 	switch editWhy(err) {
 	case "edit_not_json":
-		return "a payload that is exact JSON: send it by --fixed, or edit it at its source"
+		return "a payload that is exact JSON: correct it where it is made"
 	case "edit_no_change":
 		return "an edit that changes it: this one leaves its payload as it is"
 	case "edit_timeout":
