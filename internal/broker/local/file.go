@@ -159,7 +159,7 @@ func dsn(abs string, o Options, extra string) string {
 // one if o.Create is set.
 func (f *File) prepareFile(ctx context.Context, o Options) error {
 	fresh, err := f.check(ctx, f.write)
-	if errors.Is(err, sqlite3.CANTOPEN) && !o.Create {
+	if errors.Is(err, sqlite3.CANTOPEN) && !errors.Is(err, fs.ErrPermission) && !o.Create {
 		return fmt.Errorf("%w: %w", broker.ErrNoQueue, err)
 	}
 	if err != nil || !fresh {
