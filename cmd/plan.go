@@ -77,7 +77,7 @@ With --edit each payload is made anew by a jq filter, and only the edited copy i
 sent, under a job key of its own; the original can never be redriven again. That
 needs proof that nothing was sent. --dry-run shows what the filter changes, and so
 does "plan show PLAN --diff".`,
-		Example: "  redrivectl plan create digests --class rejected_payload --edit '.to |= ascii_downcase' --max 50 --reason \"ticket 4711\" --dry-run\n" +
+		Example: "  redrivectl plan create digests --class schema_mismatch --edit \".locale=null\" --max 50 --reason \"ticket 4711\" --dry-run\n" +
 			"  redrivectl plan create digests --class throttled,unavailable --max 500 --reason \"provider outage is over\"\n" +
 			"  redrivectl plan create digests --class auth --fixed \"credential rotated\" --max 50 --reason \"ticket 4711\"\n" +
 			"  redrivectl plan create digests --class stale,expired --action discard --max 200 --reason \"too late to send\"\n" +
