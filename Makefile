@@ -1,4 +1,5 @@
-# make test works on a machine with Go, make and git alone. make check is what a
+# make test works on a machine with Go, make and git alone; what needs a server
+# that make test-servers installs is skipped without it. make check is what a
 # change must pass, and installs the tools it needs at the versions named here.
 
 GO ?= go
@@ -38,6 +39,10 @@ test-race: ## Run all tests with the race detector
 .PHONY: test-crash
 test-crash: ## Kill the real binary at each step boundary
 	$(GO) test -timeout 30m -tags crashpoints -parallel 8 -run 'Crash|Points' ./...
+
+.PHONY: test-servers
+test-servers: ## Install the independent servers that tests also run against; needs Node 20
+	npm ci --prefix internal/testservers/node --ignore-scripts --no-audit --no-fund --loglevel=error
 
 .PHONY: bench
 bench: ## Run the benchmarks

@@ -47,7 +47,7 @@ func checkRepeatLost(s *suite) {
 		s.Skip("the broker does not deduplicate")
 	}
 	m := body(1)
-	m.DedupID = "plan and copy"
+	m.DedupID = "plan-and-copy"
 	for _, applied := range []bool{false, true} {
 		s.LoseReply(OpPublish, applied)
 		s.mustAll(broker.Unknown, nil, s.Broker.Publish(s.ctx(), s.Destination, []broker.Outgoing{m}))

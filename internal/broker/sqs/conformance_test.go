@@ -111,13 +111,13 @@ func (w *world) open(a *sqs.Account, base string) *sqs.Queue {
 
 func (w *world) fixture() brokertest.Fixture {
 	f := brokertest.Fixture{
-		Broker: w.dlq, Destination: w.name("elsewhere"), Ordered: w.suffix != "", Text: true,
+		Broker: w.dlq, Source: w.source, SourceName: w.name("jobs"), Destination: w.name("elsewhere"), Ordered: w.suffix != "", Text: true, Room: 9,
 		Advance: w.clock.advance, System: []string{broker.SystemTraceHeader}, LoseReply: w.loseReply,
 		Seed: func(t *testing.T, ms []broker.Outgoing) { w.seed(t, ms) },
 		Read: func(_ *testing.T, destination string) []broker.Message { return w.read(destination) },
 	}
 	if f.Ordered {
-		f.Broker = grouped{w.dlq}
+		f.Broker, f.Source = grouped{w.dlq}, grouped{w.source}
 	}
 	return f
 }
@@ -198,7 +198,7 @@ func (w *world) loseReply(op brokertest.Op, applied bool) {
 }
 
 // madeUp begins the groups that no test named.
-const madeUp = "made up "
+const madeUp = "made-up-"
 
 func realGroup(group string) string {
 	if strings.HasPrefix(group, madeUp) {
@@ -234,4 +234,13 @@ func (g grouped) Receive(ctx context.Context, r broker.Request) ([]broker.Delive
 		ds[i].OrderKey = realGroup(ds[i].OrderKey)
 	}
 	return ds, err
+}
+
+// Quarantine gives back what Receive hid: the group is part of the message.
+func (g grouped) Quarantine(ctx context.Context, ds []broker.Delivery, r broker.Reason) []broker.Result {
+	ds = slices.Clone(ds)
+	for i := range ds {
+		ds[i].OrderKey = cmp.Or(ds[i].OrderKey, fmt.Sprintf("%s%d", madeUp, serial.Add(1)))
+	}
+	return g.Broker.Quarantine(ctx, ds, r)
 }

@@ -3,6 +3,7 @@ package sqs
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -43,12 +44,16 @@ func (q *Queue) depth(ctx context.Context) (broker.Depth, error) {
 	return broker.Depth{Visible: n(counts[0]), InFlight: n(counts[1]), Delayed: n(counts[2])}, nil
 }
 
-// sources are the queues whose dead letters come here, by ARN.
+// sources are the queues whose dead letters come here, by ARN; none where the
+// server does not know the question, as some that speak the protocol do not.
 func (q *Queue) sources(ctx context.Context) ([]string, error) {
 	var arns []string
 	pages := sqs.NewListDeadLetterSourceQueuesPaginator(q.client(), &sqs.ListDeadLetterSourceQueuesInput{QueueUrl: aws.String(q.facts.url)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
+		if slices.Contains(unsupported, codeOf(err)) {
+			return nil, nil
+		}
 		if err != nil {
 			return nil, fmt.Errorf("sources of %s: %w", q.facts.name, told(err))
 		}

@@ -27,6 +27,9 @@ var throttles = []string{
 // missing are the codes of a queue that is not there.
 var missing = []string{"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "QueueDeletedRecently"}
 
+// unsupported are the codes of an action that the server does not have.
+var unsupported = []string{"InvalidAction", "UnknownOperationException", "AWS.SimpleQueueService.UnsupportedOperation", "UnsupportedOperation"}
+
 // lost are the codes of a receipt that holds nothing any more.
 var lost = []string{"MessageNotInflight", "ReceiptHandleIsInvalid", "InvalidParameterValue", "InvalidAddress"}
 

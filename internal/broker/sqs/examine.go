@@ -65,7 +65,9 @@ func (f *facts) alone() []broker.Finding {
 // beside compares the dead-letter queue with one of its sources.
 func (f *facts) beside(s *facts, w broker.Worker) []broker.Finding {
 	var fs []broker.Finding
-	add := func(sev broker.Severity, what, format string, args ...any) { fs = append(fs, finding(sev, what, format, args...)) }
+	add := func(sev broker.Severity, what, format string, args ...any) {
+		fs = append(fs, finding(sev, what, format, args...))
+	}
 	if f.fifo != s.fifo {
 		add(broker.Bad, "type", "%s and its source %s are not both FIFO or both standard", f.name, s.name)
 	}

@@ -66,6 +66,10 @@ func (f *facts) takes(m broker.Outgoing) error {
 		return errors.New("a FIFO queue needs a group")
 	case f.fifo && m.DedupID == "":
 		return errors.New("a FIFO queue needs a deduplication ID")
+	case f.fifo && m.Delay > 0:
+		return errors.New("a FIFO queue delays no single message")
+	case m.Delay > maxDelay:
+		return fmt.Errorf("a delay of %s is longer than %s", m.Delay, maxDelay)
 	default:
 		return nil
 	}

@@ -34,7 +34,7 @@ func (q *Queue) Receive(ctx context.Context, r broker.Request) ([]broker.Deliver
 	asked := q.now()
 	in := &sqs.ReceiveMessageInput{
 		QueueUrl: aws.String(q.facts.url), MaxNumberOfMessages: int32(min(r.Max, maxEntries)),
-		VisibilityTimeout: int32(max(1, wholeSeconds(min(r.Lease, maxLease)))), WaitTimeSeconds: int32(min(20, wholeSeconds(q.account.o.Wait))),
+		VisibilityTimeout: int32(max(1, wholeSeconds(min(r.Lease, maxLease)))), WaitTimeSeconds: int32(max(0, min(20, wholeSeconds(q.account.o.Wait)))),
 		MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: everything,
 		// Some servers know only the older name of the same list.
 		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}, //nolint:staticcheck // See above.

@@ -29,6 +29,7 @@ const (
 	maxBatchBytes  = 1 << 20
 	maxAttributes  = 10
 	maxLease       = 12 * time.Hour
+	maxDelay       = 15 * time.Minute
 	maxInFlight    = 120_000
 	browsePerGroup = 10
 	dedupWindow    = 5 * time.Minute
@@ -42,7 +43,7 @@ type Options struct {
 	Now    func() time.Time
 	// Wait is how long a receive waits for the first message; rounded up to
 	// seconds, at most 20. 0 is 1 second: a receive that does not wait asks only
-	// some of the service's hosts.
+	// some of the service's hosts. Below 0 is as long as the queue itself says.
 	Wait time.Duration
 	// Connections is how many requests may be under way at once; 0 is 64.
 	Connections int
@@ -63,7 +64,7 @@ func NewAccount(o Options) *Account {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Wait <= 0 {
+	if o.Wait == 0 {
 		o.Wait = time.Second
 	}
 	if o.Connections <= 0 {

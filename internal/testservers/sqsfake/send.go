@@ -114,6 +114,8 @@ func (s *Server) send(q *queue, e entry) (any, error) {
 		return nil, badRequest("InvalidParameterValue", "a message has at most 10 attributes")
 	case strings.ContainsFunc(e.MessageBody, refusedRune):
 		return nil, badRequest("InvalidMessageContents", "the body has characters that are not allowed")
+	case !validID(e.MessageGroupId) || !validID(e.MessageDeduplicationId):
+		return nil, badRequest("InvalidParameterValue", "group and deduplication IDs are up to 128 letters, digits and punctuation")
 	case q.fifo && e.MessageGroupId == "":
 		return nil, badRequest("MissingParameter", "the request must contain MessageGroupId")
 	case q.fifo && e.MessageDeduplicationId == "" && q.attrs["ContentBasedDeduplication"] != "true":
@@ -149,6 +151,12 @@ func (s *Server) send(q *queue, e entry) (any, error) {
 // in a body.
 func refusedRune(r rune) bool {
 	return r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF
+}
+
+// validID: a group or deduplication ID is printable ASCII without spaces, or
+// missing.
+func validID(id string) bool {
+	return len(id) <= 128 && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 func (s *Server) accepted(q *queue, e entry, m *item) sent {
