@@ -74,6 +74,9 @@ func TestHelp(t *testing.T) {
 			if !c.HasSubCommands() && !c.Hidden && c.Example == "" {
 				t.Error("no example")
 			}
+			if n := len(c.Short); c.HasParent() && n > 64 {
+				t.Errorf("its line in the list of commands is %d columns too long for a terminal of 80", n-64)
+			}
 			for line := range strings.Lines(stdout) {
 				if n := len(strings.TrimRight(line, "\n")); n > 120 && !strings.HasPrefix(line, "      ") {
 					t.Errorf("%d columns: %s", n, line)

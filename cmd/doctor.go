@@ -23,8 +23,8 @@ type doctorOptions struct {
 func newDoctorCmd(a *app) *cobra.Command {
 	o := &doctorOptions{app: a}
 	c := &cobra.Command{
-		Use:   "doctor [QUEUE…]",
-		Short: "Examine queues, ledgers, providers and the store before you need them",
+		Use:   "doctor [QUEUE...]",
+		Short: "Examine what a recovery rests on, before you need it",
 		Long: `Examine what a recovery will rest on: the dead-letter queue and its sources, the
 ledger, the provider's look-up, the audit log. Nothing is changed, no message is
 read, and nothing is sent.

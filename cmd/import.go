@@ -34,7 +34,7 @@ func newImportCmd(a *app) *cobra.Command {
 	o := &importOptions{app: a}
 	c := &cobra.Command{
 		Use:   "import [FILE]",
-		Short: "Put exported or archived messages back into the dead-letter queue",
+		Short: "Put exported or archived messages back into their queue",
 		Long: `Put messages back into a dead-letter queue: those of an export, or with --archive
 those that a run settled or discarded. They come back as they were, with bytes,
 attributes and types, identity, times and the reason, as far as the broker can;

@@ -11,7 +11,7 @@ import (
 )
 
 func newPolicyCmd(a *app) *cobra.Command {
-	return group("policy", "Check and test a policy file, and see how it classifies and retries", newPolicyCheckCmd(a), newPolicyTestCmd(a),
+	return group("policy", "Check and test a policy, and see how it classifies and retries", newPolicyCheckCmd(a), newPolicyTestCmd(a),
 		newPolicyExplainCmd(a), newPolicyWindowCmd(a))
 }
 

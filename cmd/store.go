@@ -13,7 +13,7 @@ import (
 )
 
 func newStoreCmd(a *app) *cobra.Command {
-	return group("store", "See what the operator's store holds, and remove what is past its time",
+	return group("store", "See what the operator's store holds, and prune it",
 		newStoreShowCmd(a), newStoreArchivesCmd(a), newStorePruneCmd(a))
 }
 
