@@ -22,7 +22,7 @@ type policyTestOptions struct {
 func newPolicyTestCmd(a *app) *cobra.Command {
 	o := &policyTestOptions{app: a}
 	c := &cobra.Command{
-		Use: "test FILE", Short: "Test a policy with a table of messages and what is expected of them",
+		Use: "test FILE", Short: "Test a policy with a table of messages and what to expect",
 		Long: `Run each message of a table through the same steps as list runs a dump, and
 compare its class, rule, effect, disposition, action and redrivable with what the
 table expects. No config is read, and no queue, ledger or provider is asked.

@@ -23,7 +23,7 @@ type policyWindowOptions struct {
 func newPolicyWindowCmd(a *app) *cobra.Command {
 	o := &policyWindowOptions{app: a}
 	c := &cobra.Command{
-		Use: "window", Short: "Show when each attempt of the retry policy begins, and whether all fit",
+		Use: "window", Short: "Show when each retry begins, and whether all of them fit",
 		Long: `Show when each attempt of the workers' retry policy can begin, counted from the
 claim of the first, and check that the whole budget fits the deadline and the
 maximum age. With --queue, also that it fits the time for which the provider
