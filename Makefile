@@ -48,6 +48,12 @@ test-servers: ## Install the independent servers that tests also run against; ne
 bench: ## Run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
+# BENCH_MESSAGES=500 BENCH_LATENCIES=0s is a smoke run; docs/benchmarks.md has the rest.
+.PHONY: bench-sqs
+bench-sqs: export BENCH_MESSAGES ?= 10000,100000
+bench-sqs: ## Run SQS against a bare mover
+	$(GO) test -run '^$$' -bench '^BenchmarkSQS$$' -benchtime 1x -timeout 4h ./cmd
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZ_SECONDS, all within FUZZ_TOTAL_SECONDS
 	@GO="$(GO)" .ci/fuzz $(FUZZ_SECONDS) $(FUZZ_TOTAL_SECONDS)

@@ -150,7 +150,7 @@ type cost struct {
 func (w *benchWorld) command(v any, args ...string) cost {
 	w.b.Helper()
 	c := exec.Command(w.bin, append(args, "-o", "json", "--yes")...)
-	c.Dir, c.Env = w.dir, []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH")}
+	c.Dir, c.Env = w.dir, w.environment()
 	var out, problems bytes.Buffer
 	c.Stdout, c.Stderr = &out, &problems
 	began := time.Now()
@@ -168,11 +168,23 @@ func (w *benchWorld) command(v any, args ...string) cost {
 	return cost{float64(usage.Maxrss) / 1024, took}
 }
 
+// environment is what the program sees of this process's: where SQS is.
+func (w *benchWorld) environment() []string {
+	env := []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH")}
+	for _, one := range os.Environ() {
+		if strings.HasPrefix(one, "AWS_") {
+			env = append(env, one)
+		}
+	}
+	return env
+}
+
 // approved plans everything in the queue, and approves it.
-func (w *benchWorld) approved(queue string, n int) (plan string, creation cost) {
+func (w *benchWorld) approved(queue string, n int, flags ...string) (plan string, creation cost) {
 	w.b.Helper()
 	var p planView
-	creation = w.command(&p, "plan", "create", queue, "--all", "--max", fmt.Sprint(n), "--rate", "100000/s", "--reason", "benchmark")
+	create := []string{"plan", "create", queue, "--all", "--max", fmt.Sprint(n), "--rate", "100000/s", "--reason", "benchmark"}
+	creation = w.command(&p, append(create, flags...)...)
 	if p.ItemCount != n {
 		w.b.Fatalf("the plan has %d items: %v", p.ItemCount, p.LeftOut)
 	}
@@ -269,7 +281,8 @@ func BenchmarkAudit(b *testing.B) {
 
 type inProcessRun struct {
 	took             time.Duration
-	commits, records int64
+	commits, records int64 // of the store
+	ledgerCommits    int64
 }
 
 // inProcess runs a plan in this process, on the parts that the command wires.
@@ -277,12 +290,17 @@ func (w *benchWorld) inProcess(queue string, n int, silent bool) inProcessRun {
 	w.b.Helper()
 	c := w.copied()
 	plan, _ := c.approved(queue, n)
+	return c.runInProcess(queue, plan, n, silent)
+}
+
+func (w *benchWorld) runInProcess(queue, plan string, n int, silent bool) inProcessRun {
+	w.b.Helper()
 	ctx := w.b.Context()
 	a := newApp(Env{
 		Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Now: time.Now,
-		Getenv: func(name string) string { return map[string]string{"HOME": c.dir}[name] },
+		Getenv: func(name string) string { return map[string]string{"HOME": w.dir}[name] },
 	})
-	a.configPath, a.output = c.path("redrivectl.yaml"), outputJSON
+	a.configPath, a.output = w.path("redrivectl.yaml"), outputJSON
 	st, err := a.store(ctx)
 	w.must(err)
 	r, err := a.runner(ctx, queue, st)
@@ -299,8 +317,12 @@ func (w *benchWorld) inProcess(queue string, n int, silent bool) inProcessRun {
 		w.b.Fatalf("%+v", e.Report)
 	}
 	now, written := st.CommitStats()
+	done := inProcessRun{took: took, commits: now - commits, records: written - records}
+	if l, ok := r.Ledger.(*sqlledger.Ledger); ok {
+		done.ledgerCommits = l.Commits()
+	}
 	w.must(a.close())
-	return inProcessRun{took, now - commits, written - records}
+	return done
 }
 
 // silentRuns gives a run a log that makes its records and writes none.

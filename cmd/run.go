@@ -28,6 +28,8 @@ const (
 	deliveryLease = 30 * time.Second
 	emptyTries    = 3
 	emptyWait     = 500 * time.Millisecond
+
+	sqsBatchesAtOnce = 16
 )
 
 // runView is the run shape of docs/json-output.md.
@@ -348,7 +350,7 @@ func batchesAtOnce(b broker.Broker) int {
 	if b.Capabilities().SelectiveReceive {
 		return 1
 	}
-	return 16
+	return sqsBatchesAtOnce
 }
 
 // printOrphans writes outcomes that the audit log could not take, so that they

@@ -9,9 +9,12 @@ import (
 )
 
 // TestMain makes this test binary the program as well: a script that runs
-// "redrivectl" runs Main in a process of its own.
+// "redrivectl" runs Main in a process of its own. So run the parts of
+// BenchmarkSQS.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"redrivectl": func() { os.Exit(Main()) }})
+	testscript.Main(m, map[string]func(){
+		"redrivectl": func() { os.Exit(Main()) }, benchServerName: benchServer, benchMoverName: benchMover,
+	})
 }
 
 // TestScripts runs the scripts of testdata/script. Each shows one behaviour from

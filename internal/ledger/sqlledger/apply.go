@@ -35,6 +35,7 @@ func (l *Ledger) applyBatch(ctx context.Context, cs []ledger.Change) []ledger.Re
 	err = l.applyIn(ctx, tx, lay, cs, out)
 	if err == nil {
 		err = tx.Commit()
+		l.commits.Add(1)
 	} else {
 		err = errors.Join(err, tx.Rollback())
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "github.com/ncruces/go-sqlite3/driver" // the "sqlite3" driver
@@ -28,6 +29,8 @@ type Ledger struct {
 
 	mu     sync.Mutex
 	layout *layout // nil until the table was found
+
+	commits atomic.Int64
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
@@ -63,6 +66,10 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 
 // Close closes the database.
 func (l *Ledger) Close() error { return l.db.Close() }
+
+// Commits counts the transactions of changes that this process has committed, for
+// measuring.
+func (l *Ledger) Commits() int64 { return l.commits.Load() }
 
 // Init makes the shipped schema. It refuses a ledger whose table or columns are
 // mapped: those are the application's to make.

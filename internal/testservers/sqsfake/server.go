@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -46,6 +47,8 @@ type Server struct {
 	fewer  func(n int) int
 	woken  chan struct{} // closed when something became visible
 	serial int
+
+	latency atomic.Int64 // nanoseconds
 }
 
 // New is a server without queues.
@@ -53,11 +56,16 @@ func New(o Options) *Server {
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = 120_000
 	}
-	return &Server{
+	s := &Server{
 		o: o, byID: map[string]*queue{}, counts: map[string]int{}, items: map[string]int{},
 		woken: make(chan struct{}),
 	}
+	s.SetLatency(o.Latency)
+	return s
 }
+
+// SetLatency changes what is added to each request from now on.
+func (s *Server) SetLatency(d time.Duration) { s.latency.Store(int64(d)) }
 
 func (s *Server) now() time.Time {
 	if s.o.Now == nil {
@@ -129,7 +137,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, nil, badRequest("InvalidAction", "no such action: "+action))
 		return
 	}
-	s.sleep(s.o.Latency / 2)
+	latency := time.Duration(s.latency.Load())
+	s.sleep(latency / 2)
 	fault := s.count(action)
 	var out any
 	switch fault {
@@ -150,7 +159,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		out, err = do(s, r, body)
 	}
-	s.sleep(s.o.Latency - s.o.Latency/2)
+	s.sleep(latency - latency/2)
 	switch fault {
 	case Damaged:
 		damage(out)
