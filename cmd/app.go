@@ -31,6 +31,7 @@ type app struct {
 	yes        bool
 
 	cfg     *config.Config
+	objects objectStore
 	live    *term.Progress // what is being told on standard error; nil: nothing
 	closers []func() error
 }

@@ -2,7 +2,13 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"strconv"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/reference"
@@ -15,7 +21,40 @@ func (a *app) storage() reference.Storage {
 	if a.cfg == nil {
 		return reference.Storage{}
 	}
-	return reference.Storage{Roots: a.cfg.References.Roots, MaxBytes: int64(a.cfg.References.MaxBytes)}
+	s := reference.Storage{Roots: a.cfg.References.Roots, MaxBytes: int64(a.cfg.References.MaxBytes)}
+	if a.cfg.References.S3 {
+		s.Objects = a.objectExists
+	}
+	return s
+}
+
+// objectStore is S3, opened when it is first asked; by several batches at once.
+type objectStore struct {
+	once   sync.Once
+	client *s3.Client
+	err    error
+}
+
+// objectExists asks S3 for the head of an object.
+func (a *app) objectExists(ctx context.Context, bucket, key string) (bool, error) {
+	o := &a.objects
+	o.once.Do(func() {
+		var c aws.Config
+		c, o.err = awsSettings(ctx, "")
+		o.client = s3.NewFromConfig(c, func(o *s3.Options) {
+			// A bucket is no host name where the endpoint is not Amazon's.
+			o.UsePathStyle = a.getenv("AWS_ENDPOINT_URL_S3") != "" || a.getenv("AWS_ENDPOINT_URL") != ""
+		})
+	})
+	if o.err != nil {
+		return false, o.err
+	}
+	_, err := o.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &key})
+	var missing *types.NotFound
+	if errors.As(err, &missing) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // references tells the planner and a run what is wrong with what a job points to.

@@ -168,6 +168,9 @@ func (o *runOptions) run(ctx context.Context) error {
 		return err
 	}
 	approver := &redrive.Approver{Plans: r.runner.Plans, Who: r.runner.Who, Now: o.app.now, Persons: r.runner.Persons}
+	if err := o.app.tellAside(ctx, r); err != nil {
+		return err
+	}
 	if o.dryRun {
 		return o.check(ctx, r, approver, carried)
 	}
@@ -179,6 +182,23 @@ func (o *runOptions) run(ctx context.Context) error {
 	}
 	ended, err := r.runner.Run(ctx, string(r.id))
 	return o.app.reportRun(ended, r.plan, r.show(), err)
+}
+
+// tellAside says how many messages that are not the plan's a run must receive and
+// hold until its end, where a broker cannot be asked for a message by name.
+func (a *app) tellAside(ctx context.Context, r readyPlan) error {
+	if r.runner.Broker.Capabilities().SelectiveReceive {
+		return nil
+	}
+	d, err := r.runner.Broker.Describe(ctx)
+	if err != nil {
+		return fmt.Errorf("describe %s: %w", r.plan.Queue, err)
+	}
+	if others := d.Depth.Visible - int64(len(r.plan.Items)); others > 0 {
+		a.note("to find %d of about %d messages, up to %d others are received, held hidden, and given back at the end",
+			len(r.plan.Items), d.Depth.Visible, others)
+	}
+	return nil
 }
 
 // carriedHint is what to do about an approval in a file that does not count.

@@ -3,7 +3,9 @@ package cmd
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +34,7 @@ type seedSQS struct {
 // sqs start serves SQS and points the AWS client's environment there; sqs create
 // NAME [ATTRIBUTE=VALUE...] makes a queue, of which DLQ=NAME is its dead-letter
 // queue; sqs seed QUEUE FILE fills it; sqs holds QUEUE VISIBLE HIDDEN demands
-// what is in it; sqs hide QUEUE N lends messages to another consumer; sqs dump QUEUE prints the bodies; sqs fault ACTION KIND makes
+// what is in it; sqs objects BUCKET/KEY... answers for S3; sqs hide QUEUE N lends messages to another consumer; sqs dump QUEUE prints the bodies; sqs fault ACTION KIND makes
 // all requests of an action fail, or none of them; sqs requests ACTION N demands
 // how many were made.
 func scriptSQS(ts *testscript.TestScript, neg bool, args []string) {
@@ -58,6 +60,8 @@ func scriptSQS(ts *testscript.TestScript, neg bool, args []string) {
 		if got := fmt.Sprint(visible, " ", hidden); got != args[2]+" "+args[3] {
 			ts.Fatalf("%s holds %s, want %s %s", args[1], got, args[2], args[3])
 		}
+	case do == "objects":
+		serveObjects(ts, args[1:])
 	case do == "hide" && len(args) == 3:
 		n, err := strconv.Atoi(args[2])
 		ts.Check(err)
@@ -96,6 +100,17 @@ func startSQS(ts *testscript.TestScript) *sqsfake.Server {
 		ts.Setenv(name, value)
 	}
 	return s
+}
+
+// serveObjects answers for S3: of the objects BUCKET/KEY, and of no others.
+func serveObjects(ts *testscript.TestScript, there []string) {
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodHead || !slices.Contains(there, strings.TrimPrefix(r.URL.Path, "/")) {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	ts.Defer(h.Close)
+	ts.Setenv("AWS_ENDPOINT_URL_S3", h.URL)
 }
 
 func createSQS(ts *testscript.TestScript, s *sqsfake.Server, name string, attrs []string) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/smithy-go/logging"
 
@@ -121,16 +122,26 @@ func (a *app) openLocal(ctx context.Context, name string, qc config.Queue) (brok
 	return b, nil
 }
 
-// openSQS finds a queue with the credentials, region and endpoint that the AWS
-// client's default chain finds.
-func (a *app) openSQS(ctx context.Context, name string, qc config.Queue) (broker.Broker, error) {
+// awsSettings are credentials, region and endpoint as the AWS client's default
+// chain finds them; a region that is given comes before.
+func awsSettings(ctx context.Context, region string) (aws.Config, error) {
 	opts := []func(*awsconfig.LoadOptions) error{awsconfig.WithLogger(logging.Nop{})}
-	if qc.Region != "" {
-		opts = append(opts, awsconfig.WithRegion(qc.Region))
+	if region != "" {
+		opts = append(opts, awsconfig.WithRegion(region))
 	}
 	c, err := awsconfig.LoadDefaultConfig(ctx, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("settings of AWS: %w", err)
+		return c, fmt.Errorf("settings of AWS: %w", err)
+	}
+	return c, nil
+}
+
+// openSQS finds a queue with the credentials, region and endpoint that the AWS
+// client's default chain finds.
+func (a *app) openSQS(ctx context.Context, name string, qc config.Queue) (broker.Broker, error) {
+	c, err := awsSettings(ctx, qc.Region)
+	if err != nil {
+		return nil, err
 	}
 	account := sqs.NewAccount(sqs.Options{Config: c, Now: a.now})
 	a.onClose(account.Close)

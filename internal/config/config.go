@@ -221,6 +221,8 @@ type Policy struct {
 type References struct {
 	Roots    []string `yaml:"roots" format:"path"` // folders of file: URIs; empty: none is read
 	MaxBytes int      `yaml:"max_bytes"`           // of one content
+	// S3 lets objects of s3: URIs be looked for, with the AWS client's defaults.
+	S3 bool `yaml:"s3"`
 }
 
 // Reconcile is how careful a look-up's time arithmetic is.

@@ -124,6 +124,7 @@ func otherKeys() []key {
 		{"references", "", "none is read", "Where content that jobs point to (payload, rendering, stack trace) may be read from. What can be read is compared with the job's SHA-256 before a redrive."},
 		{"references.roots", "", "none", "Folders. `file:` URIs within them are read, and nothing outside them, whatever a symbolic link says."},
 		{"references.max_bytes", "16777216", "", "The largest content that is read."},
+		{"references.s3", "false", "", "Whether objects of `s3:` URIs are looked for (`HeadObject`, with the AWS client's default chain). One that is missing holds its job; content is not read."},
 		{"store", "", "all defaults", "Where captures, plans, approvals, runs and the audit log are kept."},
 		{"store.path", "", "`redrivectl/store.db` in the user's state folder", "The store's SQLite file. Name it where the state folder does not last, as in CI."},
 		{"store.region", "", "any", "The region that the store is bound to, from its first use and for good. Nothing of a queue that is not bound to the same region is kept in it."},

@@ -26,10 +26,12 @@ import (
 // State is what came of looking at a reference.
 type State string
 
-// The states. NoAccess and NoHash say that nothing was compared: the storage is
-// not configured, or there is nothing to compare with.
+// The states. Present, NoAccess and NoHash say that nothing was compared: the
+// storage is only asked whether it has the object, it is not configured, or there
+// is nothing to compare with.
 const (
 	Verified   State = "verified"
+	Present    State = "present"    // it is there; its content was not compared
 	Mismatch   State = "mismatch"   // the content is not what the hash says
 	Missing    State = "missing"    // there is no such object in the storage
 	Unreadable State = "unreadable" // the storage did not give it, or it is too large
@@ -52,6 +54,8 @@ type Storage struct {
 	Roots []string
 	// MaxBytes bounds one content; 0: nothing is read.
 	MaxBytes int64
+	// Objects says whether an object of s3: URIs is there; nil: nobody is asked.
+	Objects func(ctx context.Context, bucket, key string) (bool, error)
 }
 
 // Check compares the content with its hash and keeps nothing of it.
@@ -72,6 +76,9 @@ func (s Storage) Fetch(ctx context.Context, r job.Reference) ([]byte, Result) {
 var sha256Text = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func (s Storage) read(ctx context.Context, r job.Reference, to io.Writer) Result {
+	if bucket, key, ok := object(r.URI); ok && s.Objects != nil {
+		return s.present(ctx, bucket, key)
+	}
 	root, name, err := s.place(r.URI)
 	if err != nil {
 		return Result{State: NoAccess, Why: err.Error()}
@@ -94,6 +101,27 @@ func (s Storage) read(ctx context.Context, r job.Reference, to io.Writer) Result
 		return Result{State: Mismatch, Why: "its SHA-256 is another", Bytes: n}
 	default:
 		return Result{State: Verified, Bytes: n}
+	}
+}
+
+// object reads an s3: URI. Everything behind the bucket is the key, as it stands.
+func object(uri string) (bucket, key string, ok bool) {
+	rest, ok := strings.CutPrefix(uri, "s3://")
+	if !ok {
+		return "", "", false
+	}
+	bucket, key, _ = strings.Cut(rest, "/")
+	return bucket, key, bucket != "" && key != ""
+}
+
+func (s Storage) present(ctx context.Context, bucket, key string) Result {
+	switch there, err := s.Objects(ctx, bucket, key); {
+	case err != nil:
+		return Result{State: Unreadable, Why: err.Error()}
+	case !there:
+		return Result{State: Missing, Why: "there is no such object"}
+	default:
+		return Result{State: Present, Why: "it is there; its content is not compared"}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,31 @@ func storage(t *testing.T) (dir string, s reference.Storage) {
 		}
 	}
 	return dir, reference.Storage{Roots: []string{root}, MaxBytes: 100}
+}
+
+// S3 is asked whether an object is there, and nothing of it is read.
+func TestObjects(t *testing.T) {
+	t.Parallel()
+	s := reference.Storage{Objects: func(_ context.Context, bucket, key string) (bool, error) {
+		if bucket == "closed" {
+			return false, errors.New("forbidden")
+		}
+		return bucket+"/"+key == "b/a key/with?all#of it", nil
+	}}
+	for uri, want := range map[string]reference.State{
+		"s3://b/a key/with?all#of it": reference.Present,
+		"s3://b/gone":                 reference.Missing,
+		"s3://closed/x":               reference.Unreadable,
+		"s3://b":                      reference.NoAccess,
+		"s3:///x":                     reference.NoAccess,
+	} {
+		if got := s.Check(t.Context(), job.Reference{URI: uri, SHA256: sum("x")}); got.State != want {
+			t.Errorf("%s is %s: %s", uri, got.State, got.Why)
+		}
+	}
+	if got := (reference.Storage{}).Check(t.Context(), job.Reference{URI: "s3://b/x"}); got.State != reference.NoAccess {
+		t.Errorf("without access it is %s", got.State)
+	}
 }
 
 func TestCheck(t *testing.T) {
