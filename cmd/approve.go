@@ -168,7 +168,7 @@ func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive
 	}
 	r.Rows = append(r.Rows, soloRows(v.Solo)...)
 	if v.Approved {
-		r.After = []string{"", "next: redrivectl run " + v.Plan[:12]}
+		r.After = []string{"", "next: redrivectl run " + short(v.Plan)}
 	}
 	return a.print(r)
 }

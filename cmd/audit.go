@@ -151,17 +151,9 @@ func (a *app) recordTable() (headers []string, cells func(audit.Record) []string
 
 func recordCells(r audit.Record) []string {
 	return []string{
-		strconv.FormatInt(r.Seq, 10), r.Time.UTC().Format(time.RFC3339), r.Actor.Name, r.Action, string(r.Phase),
+		strconv.FormatInt(r.Seq, 10), utc(r.Time), r.Actor.Name, r.Action, string(r.Phase),
 		firstText(r.Step), firstText(r.Result), firstText(r.JobKey, r.MessageID), firstText(r.Plan), firstText(r.Run), firstText(r.Reason),
 	}
-}
-
-// short is a long ID as a table shows it; JSON has it whole.
-func short(id string) string {
-	if len(id) > 12 {
-		return id[:12]
-	}
-	return firstText(id)
 }
 
 func (a *app) printRecords(ctx context.Context, q audit.Query) error {

@@ -268,7 +268,7 @@ func (w *demoWorld) createPlan(ctx context.Context, file string, args []string) 
 		return "", 0, fmt.Errorf("read the plan from %s: %w", file, errors.Join(err, errors.New("it names no plan")))
 	}
 	w.say("")
-	return v.Plan[:12], v.ItemCount, nil
+	return short(v.Plan), v.ItemCount, nil
 }
 
 // shellQuote quotes an argument where a shell would read it otherwise.

@@ -155,14 +155,6 @@ func (o *doctorOptions) examineQueue(ctx context.Context, f *findings, name stri
 	}
 }
 
-// countedHow is how a broker counts, as all outputs say it.
-func countedHow(d broker.Depth) string {
-	if d.Exact {
-		return "exact"
-	}
-	return "approximate"
-}
-
 // examineAge says when the oldest copy will be lost: by what the broker tells, or
 // by the last look that the store keeps.
 func (o *doctorOptions) examineAge(ctx context.Context, f *findings, part, name string, d broker.Description) {
@@ -170,7 +162,7 @@ func (o *doctorOptions) examineAge(ctx context.Context, f *findings, part, name 
 	if st, err := o.app.storeIfAny(ctx); oldest.IsZero() && err == nil && st != nil {
 		c, found, err := st.LatestCapture(ctx, name)
 		if err == nil && found {
-			from = "the look at " + c.CapturedAt.UTC().Format(time.RFC3339)
+			from = "the look at " + utc(c.CapturedAt)
 			for _, j := range c.Jobs {
 				if at := j.Message.SentAt; !at.IsZero() && (oldest.IsZero() || at.Before(oldest)) {
 					oldest = at

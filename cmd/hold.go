@@ -100,10 +100,6 @@ func (a *app) holdView(h reconcile.ManualHold) holdView {
 	}
 }
 
-// age is for how many seconds something has stood; never negative, whatever the
-// clocks say.
-func (a *app) age(since time.Time) float64 { return max(a.now().Sub(since), 0).Seconds() }
-
 func (o *holdOptions) run(ctx context.Context) error {
 	found, err := o.app.findJob(ctx, o.job, o.queue)
 	if err != nil {
@@ -167,7 +163,7 @@ func (v holdView) rows() [][]string {
 		{"held for", v.Owner},
 		{"reason", v.Reason},
 		{"held by", v.By},
-		{"since", v.At.Format(time.RFC3339)},
+		{"since", utc(v.At)},
 	}
 }
 
@@ -185,13 +181,11 @@ func (o *holdOptions) printList(ctx context.Context) error {
 		v := o.app.holdView(h)
 		views = append(views, v)
 		r.Elements = append(r.Elements, v)
-		r.Rows = append(r.Rows, []string{firstText(or(v.JobKey), v.MessageID), v.Queue, v.Owner, ageText(v.Age), v.Reason})
+		r.Rows = append(r.Rows, []string{firstText(or(v.JobKey), v.MessageID), v.Queue, v.Owner, span(v.Age), v.Reason})
 	}
 	r.Object = map[string]any{"holds": views}
 	return o.app.print(r)
 }
-
-func ageText(seconds float64) string { return term.Age(time.Duration(seconds * float64(time.Second))) }
 
 // listHolds is every hold on record; none without a store.
 func (a *app) listHolds(ctx context.Context) ([]reconcile.ManualHold, error) {

@@ -118,35 +118,6 @@ func (v *jobView) fromLedger(l ledger.Lookup, name string) {
 	v.Attempt = &attempt
 }
 
-// text is null for what is not known.
-func text(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// moment is null for the zero time, and UTC otherwise. A time that RFC 3339 cannot
-// write tells nothing, and must not hide the others.
-func moment(t time.Time) *time.Time {
-	u := t.UTC()
-	if u.IsZero() || u.Year() < 0 || u.Year() > 9999 {
-		return nil
-	}
-	return &u
-}
-
-// nothing is what tables show where there is no value.
-const nothing = "-"
-
-// or gives the text, or a dash where there is none.
-func or(s *string) string {
-	if s == nil {
-		return nothing
-	}
-	return *s
-}
-
 // jobTable is how jobs stand in a table: every column for a program, and for a
 // person those that fit the terminal.
 type jobTable struct {

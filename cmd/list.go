@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/spf13/cobra"
 )
@@ -258,13 +257,13 @@ func listHeaders(grouped bool) []string {
 
 // cells is a class's row. A person is told an age, a program a time.
 func (c classView) cells(grouped, people bool) []string {
-	age := "-"
+	age := nothing
 	switch {
 	case c.OldestAt == nil:
 	case people:
-		age = term.Age(time.Duration(*c.OldestAge * float64(time.Second)))
+		age = span(*c.OldestAge)
 	default:
-		age = c.OldestAt.UTC().Format(time.RFC3339)
+		age = utc(*c.OldestAt)
 	}
 	row := []string{c.Class, c.Disposition, c.Effect, or(c.Owner), strconv.Itoa(c.Count), age}
 	if grouped {
@@ -304,7 +303,7 @@ func (t *classTally) finish(now time.Time) classView {
 }
 
 func (l *listing) heading(v listView) []string {
-	return []string{fmt.Sprintf("%s (%s): %d quarantined, %s count, looked %s", v.Queue, v.Broker, v.Total, v.Counted, v.CapturedAt.Format(time.RFC3339))}
+	return []string{fmt.Sprintf("%s (%s): %d quarantined, %s count, looked %s", v.Queue, v.Broker, v.Total, v.Counted, utc(v.CapturedAt))}
 }
 
 func (l *listing) footing(v listView) []string {

@@ -64,7 +64,7 @@ func hourOf(v jobView) string {
 	if at == nil {
 		return nothing
 	}
-	return at.UTC().Truncate(time.Hour).Format(time.RFC3339)
+	return utc(at.Truncate(time.Hour))
 }
 
 func groupNames() []string {
@@ -125,16 +125,6 @@ func (t groupTally) count(v jobView) {
 		}
 		t.counts[i][value]++
 	}
-}
-
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	if rs := []rune(s); len(rs) > limit {
-		return string(rs[:limit]) + "…"
-	}
-	return s
 }
 
 // views are the groups: by field, the largest first, and the others last.

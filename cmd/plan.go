@@ -404,7 +404,7 @@ func (o *planOptions) jobs(ctx context.Context, q *queue, st *store.Store, es *e
 	if !found {
 		return nil, broker.Completeness{}, fail(exitRefused, "redrivectl list "+q.name, "there is no capture of %s from the last 24 hours", q.name)
 	}
-	o.app.note("selecting from the look at %s", c.CapturedAt.UTC().Format(time.RFC3339))
+	o.app.note("selecting from the look at %s", utc(c.CapturedAt))
 	return c.Jobs, broker.Completeness{Complete: c.Complete, Why: c.Why}, nil
 }
 
@@ -440,17 +440,17 @@ func (o *planOptions) print(ctx context.Context, d redrive.Draft) error {
 	}
 	r := v.result(d.Plan, false)
 	if d.Plan.Lifts.Edit != nil && !o.dryRun {
-		r.After = append(r.After, "", fmt.Sprintf("what it changes: redrivectl plan show %s --diff", d.ID[:12]))
+		r.After = append(r.After, "", fmt.Sprintf("what it changes: redrivectl plan show %s --diff", short(v.Plan)))
 	}
 	switch {
 	case o.dryRun:
 		r.After = append(r.After, "", "dry run: nothing was kept")
 	case v.Needed > 0 && v.Solo != nil:
-		r.After = append(r.After, "", fmt.Sprintf("next: redrivectl approve %s --items %d --reason WHY", d.ID[:12], v.ItemCount))
+		r.After = append(r.After, "", fmt.Sprintf("next: redrivectl approve %s --items %d --reason WHY", short(v.Plan), v.ItemCount))
 	case v.Needed > 0:
-		r.After = append(r.After, "", fmt.Sprintf("next, as another person: redrivectl approve %s --items %d --reason WHY", d.ID[:12], v.ItemCount))
+		r.After = append(r.After, "", fmt.Sprintf("next, as another person: redrivectl approve %s --items %d --reason WHY", short(v.Plan), v.ItemCount))
 	default:
-		r.After = append(r.After, "", fmt.Sprintf("next: redrivectl run %s", d.ID[:12]))
+		r.After = append(r.After, "", fmt.Sprintf("next: redrivectl run %s", short(v.Plan)))
 	}
 	return o.app.print(r)
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-	"time"
 
 	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/redrive"
@@ -173,6 +172,3 @@ func (o *planShowOptions) file(ctx context.Context, path string) error {
 	}
 	return a.print(r)
 }
-
-// utc is a moment as statements and outputs have it.
-func utc(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -174,7 +174,7 @@ func (a *app) knownQueue(name string) error {
 func (v planSummary) row() []string {
 	return []string{
 		v.Plan, v.Queue, v.State, strconv.Itoa(v.ItemCount), counts(v.Actions), v.Tier, v.approvals(), v.Requester,
-		v.CreatedAt.Format(time.RFC3339), v.ExpiresAt.Format(time.RFC3339), or(v.Run), v.Reason,
+		utc(v.CreatedAt), utc(v.ExpiresAt), or(v.Run), v.Reason,
 	}
 }
 

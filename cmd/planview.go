@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,7 +102,7 @@ func (v planView) result(p redrive.Plan, items bool) result {
 			{"classes", counts(v.Classes)},
 			{"approval", v.approval()},
 			{"rate", fmt.Sprintf("%s/s, about %s", p.RatePerSecond, planDuration(p))},
-			{"expires", v.ExpiresAt.UTC().Format(time.RFC3339)},
+			{"expires", utc(v.ExpiresAt)},
 			{"left out", counts(v.LeftOut)},
 			{"held", heldText(v.Held)},
 		},
@@ -149,8 +148,7 @@ func becomes(it redrive.Item) []string {
 // destroys says what a plan that discards takes away, and until when it can be
 // brought back.
 func (v planView) destroys() string {
-	kept := term.Duration(time.Duration(v.Retention) * time.Second)
-	return fmt.Sprintf("%d jobs for good (%s); archived whole first, for %s", v.Actions["discard"], counts(v.Classes), kept)
+	return fmt.Sprintf("%d jobs for good (%s); archived whole first, for %s", v.Actions["discard"], counts(v.Classes), span(float64(v.Retention)))
 }
 
 // approval says who must approve and why, and how many have, where that is known.
@@ -180,31 +178,6 @@ func heldText(held []jobView) string {
 		return "0"
 	}
 	return strconv.Itoa(len(held)) + ": " + counts(needs)
-}
-
-// counts words a map of counts, the largest first.
-func counts(m map[string]int) string {
-	keys := slices.Sorted(maps.Keys(m))
-	slices.SortStableFunc(keys, func(x, y string) int { return m[y] - m[x] })
-	var parts []string
-	for _, k := range keys {
-		if m[k] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", m[k], k))
-		}
-	}
-	if len(parts) == 0 {
-		return "none"
-	}
-	return strings.Join(parts, "; ")
-}
-
-func firstText(vs ...string) string {
-	for _, v := range vs {
-		if v != "" && v != "-" {
-			return v
-		}
-	}
-	return "-"
 }
 
 func newPlanShowCmd(a *app) *cobra.Command {

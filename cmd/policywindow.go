@@ -9,7 +9,6 @@ import (
 
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/config"
-	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/spf13/cobra"
 )
 
@@ -238,15 +237,6 @@ func shortestMaxAge(p *classify.Policy) (shortest time.Duration) {
 	return shortest
 }
 
-// secondsOf is null for a duration of 0, which means none.
-func secondsOf(d time.Duration) *float64 {
-	if d == 0 {
-		return nil
-	}
-	s := d.Seconds()
-	return &s
-}
-
 func (v *windowView) result() result {
 	r := result{Object: v, Headers: []string{"what", "wait", "earliest", "expected", "latest", "limit", "fits"}, Wrap: []int{}}
 	for _, at := range v.Attempts {
@@ -260,16 +250,4 @@ func (v *windowView) result() result {
 	}
 	r.After = []string{"", "waits and times count from the claim of the first attempt; the longest window is " + span(v.Window)}
 	return r
-}
-
-// span is a number of seconds as people read it.
-func span(seconds float64) string {
-	return term.Duration(time.Duration(min(seconds*float64(time.Second), 1<<62)))
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }

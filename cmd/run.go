@@ -139,7 +139,7 @@ type readyPlan struct {
 }
 
 // show is the command that shows the plan.
-func (r readyPlan) show() string { return "redrivectl plan show " + string(r.id[:12]) }
+func (r readyPlan) show() string { return "redrivectl plan show " + short(string(r.id)) }
 
 func (a *app) ready(ctx context.Context, prefix string) (readyPlan, error) {
 	st, err := a.store(ctx)
@@ -212,9 +212,9 @@ func carriedHint(by *redrive.Approver, r readyPlan) string {
 func runQuestion(id redrive.PlanID, p redrive.Plan) string {
 	v := newPlanView(id, p, redrive.PlanApproved, 0)
 	if v.Actions["discard"] > 0 {
-		return fmt.Sprintf("Run plan %s on %s? It destroys: %s.", id[:12], p.Queue, v.destroys())
+		return fmt.Sprintf("Run plan %s on %s? It destroys: %s.", short(v.Plan), p.Queue, v.destroys())
 	}
-	return fmt.Sprintf("Run plan %s on %s: %s, at most %s/s?", id[:12], p.Queue, counts(v.Actions), p.RatePerSecond)
+	return fmt.Sprintf("Run plan %s on %s: %s, at most %s/s?", short(v.Plan), p.Queue, counts(v.Actions), p.RatePerSecond)
 }
 
 // check says what run would do, from what the store and the ledger say now, and
@@ -301,7 +301,7 @@ func takenHint(e *redrive.TakenError) string {
 	if e.Until.IsZero() {
 		return show
 	}
-	return fmt.Sprintf("%s; if that process is gone, try again after %s, when its lease ends", show, e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s; if that process is gone, try again after %s, when its lease ends", show, utc(e.Until))
 }
 
 func (v runView) result() result {
@@ -324,7 +324,7 @@ func (v runView) result() result {
 	if v.Rate != nil {
 		rows = append(rows, []string{"rate", strconv.FormatFloat(*v.Rate, 'g', 6, 64) + "/s"})
 	}
-	rows = append(rows, []string{"took", term.Duration(time.Duration(v.Duration * float64(time.Second)))})
+	rows = append(rows, []string{"took", span(v.Duration)})
 	rows = append(rows, soloRows(v.Solo)...)
 	r := result{Object: v, Headers: []string{"what", "value"}, Rows: rows}
 	if v.State == string(redrive.RunInterrupted) {

@@ -109,7 +109,7 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 		r.Elements = append(r.Elements, v)
 		r.Rows = append(r.Rows, []string{
 			v.Run, v.Plan, v.Queue, v.stateText(), strconv.Itoa(v.Planned), strconv.Itoa(v.Redriven), strconv.Itoa(v.Settled), strconv.Itoa(v.Discarded),
-			counts(v.Skipped), strconv.Itoa(v.Unknown), strconv.Itoa(v.Remaining), v.StartedAt.Format(time.RFC3339), v.Holder,
+			counts(v.Skipped), strconv.Itoa(v.Unknown), strconv.Itoa(v.Remaining), utc(v.StartedAt), v.Holder,
 		})
 		brief := []string{short(v.Run), v.Queue, v.stateText(), v.StartedAt.Format(time.DateTime), v.done()}
 		r.Brief = append(r.Brief, brief)
@@ -183,7 +183,7 @@ func (a *app) showRun(ctx context.Context, prefix string) error {
 	out := v.result()
 	out.Object = v
 	out.Rows = append(out.Rows, []string{"holder", v.Holder}, []string{"lives", strconv.FormatBool(v.Lives)},
-		[]string{"started", v.StartedAt.Format(time.RFC3339)}, []string{"open intents", strconv.Itoa(n)})
+		[]string{"started", utc(v.StartedAt)}, []string{"open intents", strconv.Itoa(n)})
 	if n > 0 && !v.Lives {
 		out.After = []string{"", fmt.Sprintf("next: redrivectl resume %s", v.Run)}
 	}

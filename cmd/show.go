@@ -134,10 +134,7 @@ func (o *showOptions) view(found located) showView {
 	if x.Verdict != nil {
 		v.Evidence = x.Verdict.Evidence
 	}
-	v.Runbook, v.Permits = text(x.Class.Runbook), text(x.Class.Evidence)
-	if age := x.Class.MaxAge.Seconds(); age > 0 {
-		v.MaxAge = &age
-	}
+	v.Runbook, v.Permits, v.MaxAge = text(x.Class.Runbook), text(x.Class.Evidence), secondsOf(x.Class.MaxAge)
 	return v
 }
 

@@ -98,7 +98,7 @@ func (v showView) result() result {
 		rows = append(rows, []string{"not redrivable", *j.WhyNot})
 	}
 	if h := j.Hold; h != nil {
-		rows = append(rows, []string{"on hold", fmt.Sprintf("for %s, by %s, since %s: %s", h.Owner, h.By, h.At.Format(time.RFC3339), h.Reason)})
+		rows = append(rows, []string{"on hold", fmt.Sprintf("for %s, by %s, since %s: %s", h.Owner, h.By, utc(h.At), h.Reason)})
 	}
 	for _, r := range v.References {
 		rows = append(rows, r.row())
@@ -114,7 +114,7 @@ func (v showView) result() result {
 			timeText(at.ClaimedAt), or(at.ErrorClass), or(at.Effect), or(at.Resolved), or(at.RequestID))})
 	}
 	for _, e := range v.History {
-		rows = append(rows, []string{e.At.Format(time.RFC3339), e.sentence()})
+		rows = append(rows, []string{utc(e.At), e.sentence()})
 	}
 	for _, at := range v.Attributes {
 		rows = append(rows, []string{"attribute", fmt.Sprintf("%s (%s): %s", at.Name, at.Type, at.Value)})
@@ -163,11 +163,4 @@ func (e eventView) sentence() string {
 		s += ", " + *e.Reason
 	}
 	return s
-}
-
-func timeText(t *time.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return t.Format(time.RFC3339)
 }

@@ -67,8 +67,7 @@ type ownedHolds struct {
 // add counts one more; holds come oldest first.
 func (o *ownedHolds) add(a *app, h reconcile.ManualHold) {
 	if o.Count++; o.Count == 1 {
-		age := a.age(h.At)
-		o.OldestAt, o.OldestAge = moment(h.At), &age
+		o.OldestAt, o.OldestAge = moment(h.At), new(a.age(h.At))
 	}
 }
 
@@ -123,17 +122,12 @@ func (a *app) queueStatus(ctx context.Context, name string, st *store.Store) (qu
 	}
 	v := queueStatus{
 		Queue: name, Broker: q.brokerName, Visible: d.Depth.Visible, InFlight: d.Depth.InFlight, Delayed: d.Depth.Delayed,
-		Counted: countedHow(d.Depth), OldestAt: moment(d.OldestAt), Classes: map[string]int{}, Actions: map[string]int{},
+		Counted: countedHow(d.Depth), OldestAt: moment(d.OldestAt), Retention: secondsOf(d.Retention), Classes: map[string]int{}, Actions: map[string]int{},
 		Needs: map[string]int{}, Plans: []planSummary{}, OpenRuns: []openRunView{},
 		Holds: holdsStatus{Owners: []ownedHolds{}},
 	}
 	if v.OldestAt != nil {
-		age := a.age(*v.OldestAt)
-		v.OldestAge = &age
-	}
-	if d.Retention > 0 {
-		keep := d.Retention.Seconds()
-		v.Retention = &keep
+		v.OldestAge = new(a.age(*v.OldestAt))
 	}
 	keys, err := a.statusJobs(ctx, q, st, &v)
 	if err != nil {
@@ -244,9 +238,9 @@ func statusResult(views []queueStatus) result {
 	r := result{Object: map[string]any{"queues": views}, Headers: []string{"queue", "what", "value"}}
 	for _, v := range views {
 		r.Elements = append(r.Elements, v)
-		age := "-"
+		age := nothing
 		if v.OldestAge != nil {
-			age = term.Age(time.Duration(*v.OldestAge * float64(time.Second)))
+			age = span(*v.OldestAge)
 		}
 		rows := [][2]string{
 			{"quarantined", fmt.Sprintf("%d visible, %d in flight, %d delayed (%s)", v.Visible, v.InFlight, v.Delayed, v.Counted)},
@@ -263,7 +257,7 @@ func statusResult(views []queueStatus) result {
 			r.Rows = append(r.Rows, []string{v.Queue, row[0], row[1]})
 		}
 		for _, o := range v.Holds.Owners {
-			r.Rows = append(r.Rows, []string{v.Queue, "held for", fmt.Sprintf("%s: %d, oldest since %s", o.Owner, o.Count, ageText(*o.OldestAge))})
+			r.Rows = append(r.Rows, []string{v.Queue, "held for", fmt.Sprintf("%s: %d, oldest since %s", o.Owner, o.Count, span(*o.OldestAge))})
 		}
 		for _, p := range v.Plans {
 			r.Rows = append(r.Rows, []string{v.Queue, "plan", fmt.Sprintf("%s %s, %d items, by %s", short(p.Plan), p.State, p.ItemCount, p.Requester)})
@@ -273,11 +267,4 @@ func statusResult(views []queueStatus) result {
 		}
 	}
 	return r
-}
-
-func number(n *int) string {
-	if n == nil {
-		return "-"
-	}
-	return strconv.Itoa(*n)
 }

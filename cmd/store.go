@@ -158,7 +158,7 @@ func (a *app) archiveTable() ([]string, func(archiveView) []string) {
 			func(v archiveView) []string {
 				return []string{
 					v.Run, v.Action, or(v.JobKey), v.MessageID, v.CopyID, v.Queue, v.Owner,
-					v.ArchivedAt.Format(time.RFC3339), v.KeptUntil.Format(time.RFC3339), strconv.FormatInt(v.Bytes, 10),
+					utc(v.ArchivedAt), utc(v.KeptUntil), strconv.FormatInt(v.Bytes, 10),
 				}
 			}
 	}
