@@ -84,21 +84,18 @@ func (v approvalsView) result(a *app) result {
 	r := result{
 		Object:       v,
 		Headers:      []string{"plan", "queue", "items", "tier", "approvals", "requester", "expires", "reason", "command"},
+		WideHeaders:  []string{"plan", "queue", "items", "approvals", "requester", "expires in", "reason"},
 		BriefHeaders: []string{"plan", "queue", "items", "approvals", "requester", "expires in"},
 		After:        []string{""},
 	}
-	var wide [][]string
 	for _, p := range v.Plans {
 		r.Elements = append(r.Elements, p)
 		row := p.row()
 		r.Rows = append(r.Rows, []string{row[0], row[1], row[3], row[5], row[6], row[7], row[9], row[11], p.Command})
 		brief := []string{short(p.Plan), p.Queue, strconv.Itoa(p.ItemCount), p.approvals(), p.Requester, p.expiresIn(a.now())}
 		r.Brief = append(r.Brief, brief)
-		wide = append(wide, append(slices.Clip(brief), p.Reason))
+		r.Wide = append(r.Wide, append(slices.Clip(brief), p.Reason))
 		r.After = append(r.After, "redrivectl plan show "+short(p.Plan), p.approve(short(p.Plan)))
-	}
-	if a.output == outputTable && a.terminal().IsTTY {
-		r.Headers, r.Rows = append(slices.Clip(r.BriefHeaders), "reason"), wide
 	}
 	if len(v.Plans) == 0 {
 		r.After = []string{"no plan waits for " + v.Person}

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -171,36 +170,4 @@ func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive
 		r.After = []string{"", "next: redrivectl run " + short(v.Plan)}
 	}
 	return a.print(r)
-}
-
-// persons is how the config knows who approves.
-func (a *app) persons() redrive.Persons {
-	by := a.cfg.Approval
-	return redrive.Persons{Solo: by.Solo, Declared: by.Identity == config.Declared, Files: by.TakesFiles()}
-}
-
-// solo is why a team of one approves for itself; nil: it does not. Every output
-// about plans and runs says it.
-func (a *app) solo() *string { return text(a.cfg.Approval.Solo) }
-
-func soloRows(why *string) [][]string {
-	if why == nil {
-		return nil
-	}
-	return [][]string{{"solo", *why}}
-}
-
-// whereToFind is the command that lists what a prefix may name.
-var whereToFind = map[string]string{"plan": "redrivectl plan list --all", "run": "redrivectl runs list"}
-
-// notFound words what a prefix did not find; it is a refusal to guess.
-func notFound(what, prefix string, err error) error {
-	switch {
-	case errors.Is(err, redrive.ErrNotFound):
-		return fail(exitFailed, whereToFind[what], "no %s begins with %q", what, prefix)
-	case errors.Is(err, redrive.ErrAmbiguous):
-		return fail(exitFailed, "type more of it", "several %ss begin with %q", what, prefix)
-	default:
-		return err
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/config"
 	"github.com/redrivectl/redrivectl/internal/ledger"
@@ -120,40 +119,6 @@ func (a *app) assessorAlone(policy *classify.Policy, name string) *reconcile.Rec
 		RunLives: func(context.Context, string) (bool, error) { return false, nil },
 		Settings: reconcile.Settings{Queue: name, TransportRetries: true},
 	}
-}
-
-// who is the person and the program that records name.
-func (a *app) who() (redrive.Who, error) {
-	actor, err := a.actor()
-	if err != nil {
-		return redrive.Who{}, err
-	}
-	host, err := a.host()
-	if err != nil {
-		return redrive.Who{}, err
-	}
-	return redrive.Who{Actor: actor, Host: host, ToolVersion: buildVersion().Version}, nil
-}
-
-// customers makes the keyed HMAC that stands for a customer in this store.
-func (a *app) customers(st *store.Store) (func(string) string, error) {
-	key, err := a.customerKey(st)
-	if err != nil {
-		return nil, err
-	}
-	return func(id string) string { return audit.CustomerTag(key, id) }, nil
-}
-
-func (a *app) customerKey(st *store.Store) ([]byte, error) {
-	if k := a.cfg.Audit.CustomerKey; k.Set() {
-		v, err := k.Resolve(a.getenv)
-		return []byte(v), err
-	}
-	o, err := a.storeOptions()
-	if err != nil {
-		return nil, err
-	}
-	return o.Remembered.CustomerKey(st.StoreID())
 }
 
 // stepper tells progress under one name.

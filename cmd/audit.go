@@ -37,8 +37,9 @@ func newAuditListCmd(a *app) *cobra.Command {
 }
 
 type auditFindOptions struct {
-	customer, job, runID, plan, queue, action, since string
-	limit                                            int
+	customer, job, runID, plan, queue, action string
+	since                                     time.Time
+	limit                                     int
 }
 
 func newAuditFindCmd(a *app) *cobra.Command {
@@ -57,7 +58,7 @@ stands for it in the log, so the same customer key must be configured.`,
 	f.StringVar(&o.plan, "plan", "", "plan, or the beginning of its ID")
 	f.StringVar(&o.queue, "queue", "", "queue")
 	f.StringVar(&o.action, "action", "", "action, such as redrive, settle, approve or reveal")
-	f.StringVar(&o.since, "since", "", "at or after this RFC 3339 time, or so long ago (2h, 3d)")
+	f.Var(momentFlag{&o.since, a.now}, "since", "at or after this RFC 3339 time, or so long ago (2h, 3d)")
 	f.IntVar(&o.limit, "limit", 0, "no more than this many records (0: all)")
 	return exits(c, exitRefused, exitAudit)
 }
@@ -66,10 +67,6 @@ func (o *auditFindOptions) run(ctx context.Context, a *app) error {
 	if o.limit < 0 {
 		return usagef("--limit must not be negative")
 	}
-	since, err := parseWhen(o.since, a.now())
-	if err != nil {
-		return usagef("--since: %w", err)
-	}
 	if (*o == auditFindOptions{limit: o.limit}) {
 		return usagef("say what to find: --customer, --job, --run, --plan, --queue, --action or --since")
 	}
@@ -77,7 +74,7 @@ func (o *auditFindOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	q := audit.Query{JobKeyPrefix: o.job, Queue: o.queue, Action: o.action, Since: since, Limit: o.limit}
+	q := audit.Query{JobKeyPrefix: o.job, Queue: o.queue, Action: o.action, Since: o.since, Limit: o.limit}
 	if err := o.resolve(ctx, a, st, &q); err != nil {
 		return err
 	}
@@ -127,13 +124,12 @@ func (a *app) auditStore(ctx context.Context) (*store.Store, error) {
 // recordTable is how records stand in a table: every column for a program, and
 // for a person those that fit the terminal.
 func (a *app) recordTable() (headers []string, cells func(audit.Record) []string) {
-	t := a.terminal()
-	if a.output != outputTable || !t.IsTTY {
+	if !a.forPeople() {
 		return []string{"seq", "time", "actor", "action", "phase", "step", "result", "job_key", "plan", "run", "reason"}, recordCells
 	}
 	headers = []string{"seq", "time", "actor", "action", "result", "about"}
-	clock := time.DateTime
-	if t.Width < roomy {
+	clock, narrow := time.DateTime, a.terminal().Width < roomy
+	if narrow {
 		clock = "01-02 15:04:05"
 	}
 	brief := func(r audit.Record) []string {
@@ -143,7 +139,7 @@ func (a *app) recordTable() (headers []string, cells func(audit.Record) []string
 			firstText(r.Result, string(r.Phase)), firstText(r.JobKey, r.MessageID, short(r.Run), short(r.Plan)),
 		}
 	}
-	if t.Width < roomy {
+	if narrow {
 		return headers, brief
 	}
 	return append(headers, "reason"), func(r audit.Record) []string { return append(brief(r), firstText(r.Reason)) }

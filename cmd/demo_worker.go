@@ -33,7 +33,7 @@ type demoWorkerOptions struct {
 }
 
 func newDemoWorkerCmd(a *app) *cobra.Command {
-	o := &demoWorkerOptions{app: a}
+	o := &demoWorkerOptions{app: a, lease: 30 * time.Second}
 	c := &cobra.Command{
 		Use: "worker", Short: "Send what waits in a demo's queue",
 		Long: `Send what waits in a demo's queue, as its workers do, until it is interrupted: the
@@ -54,7 +54,7 @@ jobs that a run put back to work are sent by this. Start the provider first.`,
 	f.StringVar(&o.dir, "dir", ".", "the demo's folder")
 	f.IntVar(&o.workers, "workers", 4, "how many work at once")
 	f.IntVar(&o.batch, "batch", 10, "copies in one receive")
-	f.DurationVar(&o.lease, "lease", 30*time.Second, "how long a received copy is hidden")
+	f.Var(lengthFlag{to: &o.lease}, "lease", "how long a received copy is hidden")
 	f.BoolVar(&o.stall, "stall", false, "stand still between claim and send")
 	f.BoolVar(&o.eof, "until-eof", false, "end when standard input ends")
 	must(f.MarkHidden("stall"))

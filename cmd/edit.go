@@ -108,18 +108,6 @@ func (a *app) diffs(ctx context.Context, p redrive.Plan) ([]diffView, error) {
 	return vs, nil
 }
 
-// addDiffs adds them to a plan that is shown, if they are asked for.
-func (o *planShowOptions) addDiffs(ctx context.Context, v *planView, p redrive.Plan) (err error) {
-	if !o.diff {
-		return nil
-	}
-	if p.Lifts.Edit == nil {
-		return fail(exitRefused, "redrivectl plan show "+short(v.Plan)+" --items", "plan %s edits nothing", short(v.Plan))
-	}
-	v.Diffs, err = o.app.diffs(ctx, p)
-	return err
-}
-
 func newDiffViews(p redrive.Plan) ([]diffView, map[broker.CopyID]int) {
 	vs, at := make([]diffView, len(p.Items)), map[broker.CopyID]int{}
 	for i, it := range p.Items {

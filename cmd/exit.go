@@ -105,3 +105,18 @@ func exits(c *cobra.Command, codes ...int) *cobra.Command {
 	c.Long = strings.TrimRight(long, "\n") + strings.TrimRight(b.String(), "\n")
 	return c
 }
+
+// whereToFind is the command that lists what a prefix may name.
+var whereToFind = map[string]string{"plan": "redrivectl plan list --all", "run": "redrivectl runs list"}
+
+// notFound words what a prefix did not find; it is a refusal to guess.
+func notFound(what, prefix string, err error) error {
+	switch {
+	case errors.Is(err, redrive.ErrNotFound):
+		return fail(exitFailed, whereToFind[what], "no %s begins with %q", what, prefix)
+	case errors.Is(err, redrive.ErrAmbiguous):
+		return fail(exitFailed, "type more of it", "several %ss begin with %q", what, prefix)
+	default:
+		return err
+	}
+}

@@ -129,16 +129,15 @@ type jobTable struct {
 const roomy = 110
 
 func (a *app) jobTable() jobTable {
-	t := a.terminal()
 	switch {
-	case a.output != outputTable || !t.IsTTY:
+	case !a.forPeople():
 		return jobTable{
 			[]string{"job_key", "message_id", "class", "effect", "ledger", "verdict", "action", "needs", "reason"},
 			func(v jobView) []string {
 				return []string{or(v.JobKey), v.MessageID, v.Class, v.Effect, or(v.LedgerState), or(v.Verdict), v.Action, or(v.Needs), v.reason()}
 			},
 		}
-	case t.Width < roomy:
+	case a.terminal().Width < roomy:
 		return jobTable{
 			[]string{"job", "class", "action", "needs, or reason"},
 			func(v jobView) []string { return []string{v.name(), v.Class, v.Action, v.next()} },

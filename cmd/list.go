@@ -229,7 +229,7 @@ func (l *listing) finish(seen look) error {
 	if l.sink != nil {
 		return l.sink.finish(v)
 	}
-	people := l.o.app.output == outputTable && l.o.app.terminal().IsTTY
+	people := l.o.app.forPeople()
 	asked := len(l.o.by) > 0
 	grouped := asked && !people
 	r := result{Object: v, Headers: listHeaders(grouped)}

@@ -26,7 +26,7 @@ type metricsOptions struct {
 }
 
 func newMetricsCmd(a *app) *cobra.Command {
-	o := &metricsOptions{app: a}
+	o := &metricsOptions{app: a, floor: 15 * time.Second, window: 24 * time.Hour}
 	c := &cobra.Command{
 		Use: "metrics [QUEUE...]", Short: "Write figures in the text exposition format, or serve them",
 		Long: `Write figures of the configured queues (all, or those named) in the text
@@ -58,8 +58,8 @@ without a host is one of this machine alone.`,
 	f := c.Flags()
 	f.BoolVar(&o.look, "look", false, "look at each queue where that is free, instead of counting the last look")
 	f.StringVar(&o.listen, "listen", "", "serve /metrics at this HOST:PORT (without HOST: 127.0.0.1)")
-	f.DurationVar(&o.floor, "min-interval", 15*time.Second, "with --listen: collect no more often than this")
-	f.DurationVar(&o.window, "window", 24*time.Hour, "how far back ledger rows are sampled")
+	f.Var(lengthFlag{to: &o.floor, zero: true}, "min-interval", "with --listen: collect no more often than this")
+	f.Var(lengthFlag{to: &o.window}, "window", "how far back ledger rows are sampled")
 	f.StringSliceVar(&o.regions, "region", nil, "regions to name in labels, beside those of the config")
 	f.StringSliceVar(&o.versions, "schema-version", nil, "schema versions to name in labels")
 	return exits(c, exitPartly, exitInterrupted)
@@ -68,9 +68,6 @@ without a host is one of this machine alone.`,
 func (o *metricsOptions) validate() error {
 	if err := o.app.asIs("the exposition"); err != nil {
 		return err
-	}
-	if o.floor < 0 || o.window <= 0 {
-		return usagef("--min-interval must not be negative, and --window must be longer than 0s")
 	}
 	if o.listen == "" {
 		return nil

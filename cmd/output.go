@@ -22,6 +22,9 @@ const (
 
 var outputForms = []string{outputTable, outputJSON, outputJSONL, outputCSV}
 
+// forPeople reports that a person reads the results, and no program.
+func (a *app) forPeople() bool { return a.output == outputTable && a.terminal().IsTTY }
+
 // isJSON reports whether a program reads the output as JSON, which says in it what
 // people are told beside it.
 func (f outputForm) isJSON() bool { return f == outputJSON || f == outputJSONL }
@@ -32,14 +35,18 @@ type result struct {
 	Object any
 	// Elements are the lines before it with -o jsonl.
 	Elements []any
-	// Headers and Rows are the table, on a terminal and in csv.
+	// Headers and Rows are the table, for a program and on a terminal.
 	Headers []string
 	Rows    [][]string
+	// Wide are the same rows for a terminal, where all columns of Rows fit none;
+	// without headers, Rows stand there.
+	WideHeaders []string
+	Wide        [][]string
 	// Wrap names the columns that a terminal shows whole, on several lines; nil:
 	// the last one.
 	Wrap []int
 	// Brief are the same rows for a terminal narrower than roomy; without
-	// headers, Rows stand there too.
+	// headers, the others stand there too.
 	BriefHeaders []string
 	Brief        [][]string
 	// Before and After are lines for people around the table, on standard
@@ -125,8 +132,11 @@ func writeCSV(w io.Writer, r result) error {
 func (a *app) writeTable(w *bufio.Writer, r result) error {
 	t := a.terminal()
 	headers, rows := r.Headers, r.Rows
-	if t.IsTTY && t.Width < roomy && r.BriefHeaders != nil {
+	switch {
+	case t.IsTTY && t.Width < roomy && r.BriefHeaders != nil:
 		headers, rows = r.BriefHeaders, r.Brief
+	case t.IsTTY && r.WideHeaders != nil:
+		headers, rows = r.WideHeaders, r.Wide
 	}
 	if t.IsTTY {
 		for _, line := range r.Before {

@@ -2,10 +2,6 @@ package cmd
 
 import (
 	"bufio"
-	"context"
-	"errors"
-	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,12 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/redrivectl/redrivectl/audit"
-	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/config"
-	"github.com/redrivectl/redrivectl/internal/job"
-	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/redrivectl/redrivectl/redrive"
 )
@@ -29,34 +21,28 @@ func newPlanCmd(a *app) *cobra.Command {
 }
 
 type planOptions struct {
-	app       *app
-	queue     string
-	sel       redrive.Selection
-	since     string
-	until     string
-	sentSince string
-	sentUntil string
-	olderThan string
-	jobsFrom  string
-	action    string
-	max       int
-	rate      string
-	expires   string
-	reason    string
-	canary    int
-	lifts     redrive.Lifts
-	as        string
-	effects   string
-	edit      editOptions
-	dryRun    bool
-	capture   bool
+	app      *app
+	queue    string
+	sel      redrive.Selection
+	jobsFrom string
+	action   string
+	max      int
+	rate     string
+	expires  time.Duration
+	reason   string
+	canary   int
+	lifts    redrive.Lifts
+	as       string
+	effects  string
+	edit     editOptions
+	dryRun   bool
+	capture  bool
 
-	parsedRate    redrive.Rate
-	parsedExpires time.Duration
+	parsedRate redrive.Rate
 }
 
 func newPlanCreateCmd(a *app) *cobra.Command {
-	o := &planOptions{app: a}
+	o := &planOptions{app: a, expires: 2 * time.Hour}
 	c := &cobra.Command{
 		Use:   "create QUEUE",
 		Short: "Freeze a selection into a plan",
@@ -108,11 +94,12 @@ func (o *planOptions) selectionFlags(c *cobra.Command) {
 	f.StringSliceVar(&o.sel.Schema, "schema", nil, "schema versions")
 	f.StringSliceVar(&o.sel.CustomerStatus, "customer-status", nil, "statuses of the customer")
 	f.StringSliceVar(&o.sel.Channel, "channel", nil, "channels")
-	f.StringVar(&o.since, "since", "", "failed (else sent) at or after this RFC 3339 time, or so long ago (2h, 3d)")
-	f.StringVar(&o.until, "until", "", "failed (else sent) before this RFC 3339 time, or so long ago (2h, 3d)")
-	f.StringVar(&o.sentSince, "sent-since", "", "sent at or after this time, whenever it failed; as --since")
-	f.StringVar(&o.sentUntil, "sent-until", "", "sent before this time, whenever it failed; as --until")
-	f.StringVar(&o.olderThan, "older-than", "", "failed (else sent) longer ago than this (2h, 3d)")
+	now := o.app.now
+	f.Var(momentFlag{&o.sel.Since, now}, "since", "failed (else sent) at or after this RFC 3339 time, or so long ago (2h, 3d)")
+	f.Var(momentFlag{&o.sel.Until, now}, "until", "failed (else sent) before this RFC 3339 time, or so long ago (2h, 3d)")
+	f.Var(momentFlag{&o.sel.SentSince, now}, "sent-since", "sent at or after this time, whenever it failed; as --since")
+	f.Var(momentFlag{&o.sel.SentUntil, now}, "sent-until", "sent before this time, whenever it failed; as --until")
+	f.Var(lengthFlag{to: &o.sel.OlderThan}, "older-than", "failed (else sent) longer ago than this (2h, 3d)")
 	f.IntVar(&o.sel.Receives, "receives", 0, "received at least this many times")
 	f.StringVar(&o.sel.Where, "where", "", "CEL condition over the job's fields, such as 'reason_code == \"429\" && receives < 5'")
 	f.StringArrayVar(&o.sel.Jobs, "job", nil, "this job, by job key or message ID (repeatable)")
@@ -128,7 +115,7 @@ func (o *planOptions) boundFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.IntVar(&o.max, "max", 0, "most items that the plan may have (required)")
 	f.StringVar(&o.rate, "rate", "50/s", "most jobs in any one-second window; also 0.5/s or 30/m")
-	f.StringVar(&o.expires, "expires", "2h", "how long the plan is good for, from now; nothing new starts later")
+	f.Var(lengthFlag{to: &o.expires}, "expires", "how long the plan is good for, from now; nothing new starts later")
 	f.StringVar(&o.reason, "reason", "", "why, for the approver and the audit log (required)")
 	f.IntVar(&o.canary, "canary", 0, "size of a first sample; this version has no gate, so only 0 is accepted")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and keep nothing")
@@ -146,21 +133,6 @@ func (o *planOptions) liftFlags(c *cobra.Command) {
 	f.StringVar(&o.lifts.To, "to", "", "destination instead of each job's origin (one approver)")
 	must(c.RegisterFlagCompletionFunc("as", completeFrom(classNames)))
 	must(c.RegisterFlagCompletionFunc("effects", cobra.FixedCompletions([]string{"idempotent"}, cobra.ShellCompDirectiveNoFileComp)))
-}
-
-func classNames() []string {
-	p, err := classify.Default()
-	if err != nil {
-		return nil
-	}
-	return classesOf(p)
-}
-
-// completeFrom turns a list into cobra's completion function.
-func completeFrom(names func() []string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return names(), cobra.ShellCompDirectiveNoFileComp
-	}
 }
 
 func (o *planOptions) validate() error {
@@ -186,7 +158,10 @@ func (o *planOptions) validate() error {
 	if o.action == string(reconcile.Discard) && o.lifts != (redrive.Lifts{}) {
 		return usagef("--action discard sends nothing: leave out what is for redrives (--fixed, --as, --to, --edit, --effects, --accept-…)")
 	}
-	if err := o.parseBounds(); err != nil {
+	if o.parsedRate, err = redrive.ParseRate(o.rate); err != nil {
+		return usagef("--rate: %w", err)
+	}
+	if err := o.checkSpans(); err != nil {
 		return err
 	}
 	if err := o.readJobs(); err != nil {
@@ -201,57 +176,17 @@ func (o *planOptions) validate() error {
 	return nil
 }
 
-func (o *planOptions) parseBounds() error {
-	var err error
-	if o.parsedRate, err = redrive.ParseRate(o.rate); err != nil {
-		return usagef("--rate: %w", err)
-	}
-	if o.parsedExpires, err = config.ParseDuration(o.expires); err != nil || o.parsedExpires <= 0 {
-		return usagef("--expires %s: give a length of time, such as 2h", o.expires)
-	}
-	if err := o.parseSpan("", o.since, o.until, &o.sel.Since, &o.sel.Until); err != nil {
-		return err
-	}
-	if err := o.parseSpan("sent-", o.sentSince, o.sentUntil, &o.sel.SentSince, &o.sel.SentUntil); err != nil {
-		return err
-	}
-	if o.olderThan != "" {
-		if o.sel.OlderThan, err = config.ParseDuration(o.olderThan); err != nil || o.sel.OlderThan <= 0 {
-			return usagef("--older-than %s: give a length of time, such as 2h", o.olderThan)
+// checkSpans refuses a span in which no moment is.
+func (o *planOptions) checkSpans() error {
+	for _, x := range []struct {
+		name         string
+		since, until time.Time
+	}{{"", o.sel.Since, o.sel.Until}, {"sent-", o.sel.SentSince, o.sel.SentUntil}} {
+		if !x.since.IsZero() && !x.until.IsZero() && !x.since.Before(x.until) {
+			return usagef("--%ssince %s is not before --%suntil %s: no job is in between", x.name, utc(x.since), x.name, utc(x.until))
 		}
 	}
 	return nil
-}
-
-// parseSpan reads the two ends of a span, of which each may be missing.
-func (o *planOptions) parseSpan(prefix, since, until string, from, to *time.Time) error {
-	now := o.app.now()
-	var err error
-	if *from, err = parseWhen(since, now); err != nil {
-		return usagef("--%ssince: %w", prefix, err)
-	}
-	if *to, err = parseWhen(until, now); err != nil {
-		return usagef("--%suntil: %w", prefix, err)
-	}
-	if since != "" && until != "" && !from.Before(*to) {
-		return usagef("--%ssince %s is not before --%suntil %s: no job is in between", prefix, since, prefix, until)
-	}
-	return nil
-}
-
-// parseWhen reads a moment: RFC 3339, or a length of time before now.
-func parseWhen(s string, now time.Time) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	if t, err := time.Parse(time.RFC3339, s); err == nil {
-		return t, nil
-	}
-	d, err := config.ParseDuration(s)
-	if err != nil || d < 0 {
-		return time.Time{}, fmt.Errorf("%q is neither an RFC 3339 time nor a length of time such as 2h or 3d", s)
-	}
-	return now.Add(-d), nil
 }
 
 func (o *planOptions) readJobs() error {
@@ -276,181 +211,4 @@ func (o *planOptions) readJobs() error {
 		return usagef("--jobs-from %s names no job", o.jobsFrom)
 	}
 	return nil
-}
-
-func (o *planOptions) run(ctx context.Context) error {
-	q, err := o.app.queue(ctx, o.queue)
-	if err != nil {
-		return err
-	}
-	if err := hasClasses(q.policy, o.sel.Class); err != nil {
-		return err
-	}
-	if o.as != "" && !q.policy.Has(classify.Class(o.as)) {
-		return fail(exitUsage, "redrivectl policy check --help", "--as %s: the policy of %s has no such class", o.as, o.queue)
-	}
-	st, err := o.app.storeFor(ctx, q.name)
-	if err != nil {
-		return err
-	}
-	p, err := o.app.planner(q, st)
-	if err != nil {
-		return err
-	}
-	es, err := newEdits(ctx, q, o.lifts.Edit)
-	if err != nil {
-		return err
-	}
-	jobs, seen, err := o.jobs(ctx, q, st, es)
-	if err != nil {
-		return err
-	}
-	req, err := o.request(ctx, q, jobs)
-	if err != nil {
-		return err
-	}
-	req.Edits = es.made
-	d, err := p.Draft(ctx, req)
-	if err != nil {
-		return withHint(err, o.hint(err))
-	}
-	if !o.dryRun {
-		if err := p.Save(ctx, d); err != nil {
-			return err
-		}
-	}
-	if err := o.print(ctx, d); err != nil {
-		return err
-	}
-	if !seen.Complete {
-		o.app.note("the look was incomplete: %s", seen.Why)
-		return silently(exitPartly)
-	}
-	return nil
-}
-
-// archiveLife is how long the archive keeps what was settled or discarded.
-const archiveLife = 90 * 24 * time.Hour
-
-// hint is where to look when nothing could be planned.
-func (o *planOptions) hint(err error) string {
-	var in *redrive.InPlanError
-	var empty *redrive.EmptyError
-	switch {
-	case errors.As(err, &in):
-		return "redrivectl plan show " + short(string(in.Plan))
-	case errors.As(err, &empty) && len(empty.Held) > 0:
-		return "what is held needs: " + counts(needsOf(empty.Held))
-	case errors.As(err, &empty) && len(passedOver(empty.LeftOut)) > 0:
-		return "what was selected is left out: " + counts(passedOver(empty.LeftOut))
-	case errors.As(err, &empty):
-		return "redrivectl list " + o.queue + " --jobs"
-	case errors.Is(err, audit.ErrNotWritable), errors.Is(err, audit.ErrBroken):
-		return "redrivectl audit verify"
-	default:
-		return ""
-	}
-}
-
-// passedOver is what was selected and left out all the same, by why: it is in
-// another plan, for one.
-func passedOver(leftOut map[string]int) map[string]int {
-	over := maps.Clone(leftOut)
-	delete(over, "not_selected")
-	return over
-}
-
-func needsOf(held []redrive.Held) map[string]int {
-	needs := map[string]int{}
-	for _, h := range held {
-		needs[h.Needs]++
-	}
-	return needs
-}
-
-// hasClasses refuses a class that the policy does not have beside others that it
-// has: it would select nothing, and nobody would notice. Alone it makes an empty
-// selection, whose refusal names the classes that the queue has.
-func hasClasses(p *classify.Policy, names []string) error {
-	var unknown []string
-	for _, name := range names {
-		if !p.Has(classify.Class(name)) {
-			unknown = append(unknown, name)
-		}
-	}
-	if len(unknown) == 0 || len(unknown) == len(names) {
-		return nil
-	}
-	return usagef("--class %s: the policy has no such class; it has: %s", strings.Join(unknown, ","), strings.Join(classesOf(p), ", "))
-}
-
-func classesOf(p *classify.Policy) []string {
-	var names []string
-	for _, c := range p.Classes() {
-		names = append(names, string(c))
-	}
-	return names
-}
-
-// jobs are the queue's, from a new look or from the last one.
-func (o *planOptions) jobs(ctx context.Context, q *queue, st *store.Store, es *edits) ([]job.Job, broker.Completeness, error) {
-	if !o.capture {
-		return o.app.allJobs(ctx, q, es.add)
-	}
-	c, found, err := st.LatestCapture(ctx, q.name)
-	if err != nil {
-		return nil, broker.Completeness{}, err
-	}
-	if !found {
-		return nil, broker.Completeness{}, fail(exitRefused, "redrivectl list "+q.name, "there is no capture of %s from the last 24 hours", q.name)
-	}
-	o.app.note("selecting from the look at %s", utc(c.CapturedAt))
-	return c.Jobs, broker.Completeness{Complete: c.Complete, Why: c.Why}, nil
-}
-
-func (o *planOptions) request(ctx context.Context, q *queue, jobs []job.Job) (redrive.Request, error) {
-	digests, err := o.app.digests(q)
-	if err != nil {
-		return redrive.Request{}, err
-	}
-	facts, err := o.app.queueFacts(ctx, q)
-	return redrive.Request{
-		Queue: facts, Jobs: jobs, Select: o.sel, Only: reconcile.Action(o.action), Max: o.max,
-		Rate: o.parsedRate, Expires: o.parsedExpires, Reason: o.reason, Lifts: o.lifts, Digests: digests,
-		ArchiveRetention: archiveLife,
-	}, err
-}
-
-func (o *planOptions) print(ctx context.Context, d redrive.Draft) error {
-	state := redrive.PlanWaiting
-	if d.Plan.Tier.Needed() == 0 {
-		state = redrive.PlanApproved
-	}
-	v := newPlanView(d.ID, d.Plan, state, 0)
-	v.DryRun, v.Solo = o.dryRun, o.app.solo()
-	v.Held = []jobView{}
-	for _, x := range d.Held {
-		v.Held = append(v.Held, o.app.jobView(x))
-	}
-	if o.dryRun && d.Plan.Lifts.Edit != nil {
-		var err error
-		if v.Diffs, err = o.app.diffs(ctx, d.Plan); err != nil {
-			return err
-		}
-	}
-	r := v.result(d.Plan, false)
-	if d.Plan.Lifts.Edit != nil && !o.dryRun {
-		r.After = append(r.After, "", fmt.Sprintf("what it changes: redrivectl plan show %s --diff", short(v.Plan)))
-	}
-	switch {
-	case o.dryRun:
-		r.After = append(r.After, "", "dry run: nothing was kept")
-	case v.Needed > 0 && v.Solo != nil:
-		r.After = append(r.After, "", fmt.Sprintf("next: redrivectl approve %s --items %d --reason WHY", short(v.Plan), v.ItemCount))
-	case v.Needed > 0:
-		r.After = append(r.After, "", fmt.Sprintf("next, as another person: redrivectl approve %s --items %d --reason WHY", short(v.Plan), v.ItemCount))
-	default:
-		r.After = append(r.After, "", fmt.Sprintf("next: redrivectl run %s", short(v.Plan)))
-	}
-	return o.app.print(r)
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"strconv"
 
 	"github.com/redrivectl/redrivectl/internal/term"
@@ -116,59 +114,4 @@ func writeOut(path string, content []byte) error {
 		return fmt.Errorf("write --out: %w", err)
 	}
 	return nil
-}
-
-// namesPlanFile tells a FILE from a PLAN: no plan's name looks like a path.
-func namesPlanFile(arg string) bool { return arg == "-" || looksLikeFile(arg) }
-
-// readArg reads a FILE argument; "-" is standard input.
-func (a *app) readArg(path string) (b []byte, err error) {
-	if path == "-" {
-		b, err = io.ReadAll(a.stdin)
-	} else {
-		b, err = os.ReadFile(path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return b, nil
-}
-
-// stateOfFile is the state of a plan in a file, whose store alone knows better.
-const stateOfFile = "unknown"
-
-// planFile reads a plan that was carried here. Of its state a file tells nothing
-// but that it is over.
-func (a *app) planFile(path string) (redrive.StoredPlan, planView, error) {
-	b, err := a.readArg(path)
-	if err != nil {
-		return redrive.StoredPlan{}, planView{}, err
-	}
-	sp, err := redrive.DecodePlan(b)
-	if err != nil {
-		return redrive.StoredPlan{}, planView{}, withHint(fmt.Errorf("%s: %w", path, err), "redrivectl plan export PLAN, where the plan was made")
-	}
-	sp.State = stateOfFile
-	if !a.now().Before(sp.Plan.ExpiresAt) {
-		sp.State = redrive.PlanExpired
-	}
-	return sp, newPlanView(sp.ID, sp.Plan, sp.State, 0), nil
-}
-
-// file shows a plan that was carried here, to who is to approve it.
-func (o *planShowOptions) file(ctx context.Context, path string) error {
-	a := o.app
-	sp, v, err := a.planFile(path)
-	if err != nil {
-		return err
-	}
-	if err := o.addDiffs(ctx, &v, sp.Plan); err != nil {
-		return err
-	}
-	v.Items = sp.Plan.Items
-	r := v.result(sp.Plan, o.items)
-	if v.Needed > 0 && sp.State != redrive.PlanExpired {
-		r.After = []string{"", fmt.Sprintf("next, as another person than %s: redrivectl approve %s --items %d --reason WHY", v.Requester, path, v.ItemCount)}
-	}
-	return a.print(r)
 }

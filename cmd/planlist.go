@@ -42,13 +42,6 @@ func newPlanSummary(s redrive.Standing) planSummary {
 	}
 }
 
-// standingView is the whole plan as it stands now.
-func standingView(s redrive.Standing) planView {
-	v := newPlanView(s.Plan.ID, s.Plan.Plan, s.Plan.State, s.Given)
-	v.Approved, v.ActiveRun = s.Approved, text(string(s.Plan.Run))
-	return v
-}
-
 // plans are summaries of the plans in a store (nil: there is none yet), newest
 // first.
 func (a *app) plans(ctx context.Context, st *store.Store, queue string, in func(redrive.PlanState) bool) ([]planSummary, error) {
@@ -64,11 +57,6 @@ func (a *app) plans(ctx context.Context, st *store.Store, queue string, in func(
 		views = append(views, newPlanSummary(s))
 	}
 	return views, nil
-}
-
-// approver looks at approvals; it is nobody, so it can give none.
-func (a *app) approver(st *store.Store) *redrive.Approver {
-	return &redrive.Approver{Plans: st, Now: a.now, Persons: a.persons()}
 }
 
 type planListOptions struct {
@@ -145,18 +133,15 @@ func (o *planListOptions) run(ctx context.Context) error {
 	r := result{
 		Object:       map[string]any{"plans": views},
 		Headers:      []string{"plan", "queue", "state", "items", "actions", "tier", "approvals", "requester", "created", "expires", "run", "reason"},
+		WideHeaders:  []string{"plan", "queue", "state", "items", "approvals", "expires in", "requester", "reason"},
 		BriefHeaders: []string{"plan", "queue", "state", "items", "approvals", "expires in"},
 	}
-	var wide [][]string
 	for _, v := range views {
 		r.Elements = append(r.Elements, v)
 		r.Rows = append(r.Rows, v.row())
 		brief := []string{short(v.Plan), v.Queue, v.State, strconv.Itoa(v.ItemCount), v.approvals(), v.expiresIn(o.app.now())}
 		r.Brief = append(r.Brief, brief)
-		wide = append(wide, append(slices.Clip(brief), v.Requester, v.Reason))
-	}
-	if o.app.output == outputTable && o.app.terminal().IsTTY { // twelve columns fit no terminal
-		r.Headers, r.Rows = append(slices.Clip(r.BriefHeaders), "requester", "reason"), wide
+		r.Wide = append(r.Wide, append(slices.Clip(brief), v.Requester, v.Reason))
 	}
 	return o.app.print(r)
 }

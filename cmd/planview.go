@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/redrivectl/redrivectl/redrive"
-	"github.com/spf13/cobra"
 )
 
 // planView is the plan shape of docs/json-output.md.
@@ -180,51 +178,9 @@ func heldText(held []jobView) string {
 	return strconv.Itoa(len(held)) + ": " + counts(needs)
 }
 
-func newPlanShowCmd(a *app) *cobra.Command {
-	o := &planShowOptions{app: a}
-	c := &cobra.Command{
-		Use: "show PLAN|FILE", Short: "Show a plan: its items, what it left out and what it holds",
-		Long: `Show a plan: what would be done with how many jobs, under which bounds, who must
-approve it and why, what it left out and what it holds. With --items every item
-and every held job is listed; the JSON always has them. FILE is what plan export
-wrote elsewhere.
-
-With --diff the queue is looked at again, and of each item that the plan edits
-the change of its payload is shown, with secrets masked. It says of which copies
-it cannot be shown: those that are not there now, or not as they were.`,
-		Example: "  redrivectl plan show 3f9a\n  redrivectl plan show 3f9a --items\n  redrivectl plan show 3f9a --diff\n  redrivectl plan show 3f9a -o json", Args: exactArgs("PLAN|FILE"),
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
-	}
-	c.Flags().BoolVar(&o.items, "items", false, "list every item and every held job")
-	c.Flags().BoolVar(&o.diff, "diff", false, "show what the plan's edit changes in each payload")
-	return exits(c, exitRefused, exitAudit)
-}
-
-type planShowOptions struct {
-	app         *app
-	items, diff bool
-}
-
-func (o *planShowOptions) run(ctx context.Context, prefix string) error {
-	a := o.app
-	if namesPlanFile(prefix) {
-		return o.file(ctx, prefix)
-	}
-	st, err := a.storeToRead(ctx)
-	if err != nil {
-		return err
-	}
-	if st == nil {
-		return notFound("plan", prefix, fmt.Errorf("%w: there is no store yet", redrive.ErrNotFound))
-	}
-	s, err := a.approver(st).Standing(ctx, prefix)
-	if err != nil {
-		return notFound("plan", prefix, err)
-	}
-	v := standingView(s)
-	v.Solo, v.Items = a.solo(), s.Plan.Plan.Items
-	if err := o.addDiffs(ctx, &v, s.Plan.Plan); err != nil {
-		return err
-	}
-	return a.print(v.result(s.Plan.Plan, o.items))
+// standingView is the whole plan as it stands now.
+func standingView(s redrive.Standing) planView {
+	v := newPlanView(s.Plan.ID, s.Plan.Plan, s.Plan.State, s.Given)
+	v.Approved, v.ActiveRun = s.Approved, text(string(s.Plan.Run))
+	return v
 }

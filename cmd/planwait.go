@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redrivectl/redrivectl/internal/config"
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/redrive"
@@ -26,8 +25,7 @@ type planWaitOptions struct {
 	app     *app
 	plan    string
 	goal    string
-	timeout string
-	limit   time.Duration
+	timeout time.Duration
 }
 
 func newPlanWaitCmd(a *app) *cobra.Command {
@@ -53,7 +51,7 @@ run that died leaves its plan running, so a wait for its end wants a time-out.`,
 		},
 	}
 	c.Flags().StringVar(&o.goal, "for", forApproved, "what to wait for: approved or finished")
-	c.Flags().StringVar(&o.timeout, "timeout", "", "wait no longer than this, such as 30m (default: until the plan expires or ends)")
+	c.Flags().Var(lengthFlag{to: &o.timeout}, "timeout", "wait no longer than this, such as 30m (default: until the plan expires or ends)")
 	must(c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{forApproved, forFinished}, cobra.ShellCompDirectiveNoFileComp)))
 	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
@@ -62,20 +60,13 @@ func (o *planWaitOptions) validate() error {
 	if o.goal != forApproved && o.goal != forFinished {
 		return usagef("--for %s: use %s or %s", o.goal, forApproved, forFinished)
 	}
-	if o.timeout == "" {
-		return nil
-	}
-	var err error
-	if o.limit, err = config.ParseDuration(o.timeout); err != nil || o.limit <= 0 {
-		return usagef("--timeout %s: give a length of time, such as 30m", o.timeout)
-	}
 	return nil
 }
 
 func (o *planWaitOptions) run(ctx context.Context) error {
 	progress := o.app.progress()
 	w := planWait{
-		look: o.look, now: o.app.now, sleep: sleep, goal: o.goal, limit: o.limit,
+		look: o.look, now: o.app.now, sleep: sleep, goal: o.goal, limit: o.timeout,
 		tell: func(s redrive.Standing) {
 			progress.Update(term.Step{
 				What: fmt.Sprintf("waiting for plan %s to be %s", short(string(s.Plan.ID)), o.goal), Done: -1,

@@ -47,7 +47,7 @@ deployment can be stopped by it.`,
 	f := c.Flags()
 	f.StringVar(&o.file, "policy", "", "policy file")
 	f.StringVar(&o.queue, "queue", "", "the policy and the bounds of this queue")
-	f.DurationVar(&o.retention, "retention", 0, "the source queue's retention, in place of asking its broker")
+	f.Var(lengthFlag{to: &o.retention}, "retention", "the source queue's retention, in place of asking its broker")
 	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
 	return exits(c)
 }
@@ -56,8 +56,6 @@ func (o *policyWindowOptions) validate() error {
 	switch {
 	case o.file != "" && o.queue != "":
 		return usagef("--policy and --queue both name a policy: give one")
-	case o.retention < 0:
-		return usagef("--retention must not be negative")
 	case o.retention > 0 && o.queue == "":
 		return usagef("--retention speaks of a queue: add --queue")
 	}

@@ -138,3 +138,12 @@ func must(err error) {
 		panic(fmt.Sprintf("redrivectl is built wrongly: %v", err))
 	}
 }
+
+func atMostOne(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) <= 1 {
+			return nil
+		}
+		return argError(c, args, "["+name+"]")
+	}
+}

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -67,15 +68,6 @@ func newRunsListCmd(a *app) *cobra.Command {
 	}, exitRefused)
 }
 
-func atMostOne(name string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) <= 1 {
-			return nil
-		}
-		return argError(c, args, "["+name+"]")
-	}
-}
-
 func (a *app) listRuns(ctx context.Context, queue string) error {
 	st, err := a.storeToRead(ctx)
 	if err != nil {
@@ -101,10 +93,10 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 	}
 	r := result{
 		Object:       map[string]any{"runs": views},
-		BriefHeaders: []string{"run", "queue", "state", "started", "done"},
 		Headers:      []string{"run", "plan", "queue", "state", "planned", "redriven", "settled", "discarded", "skipped", "unknown", "remaining", "started", "holder"},
+		WideHeaders:  []string{"run", "queue", "state", "started", "done", "holder", "plan"},
+		BriefHeaders: []string{"run", "queue", "state", "started", "done"},
 	}
-	var wide [][]string
 	for _, v := range views {
 		r.Elements = append(r.Elements, v)
 		r.Rows = append(r.Rows, []string{
@@ -113,10 +105,7 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 		})
 		brief := []string{short(v.Run), v.Queue, v.stateText(), v.StartedAt.Format(time.DateTime), v.done()}
 		r.Brief = append(r.Brief, brief)
-		wide = append(wide, append(brief, v.Holder, short(v.Plan)))
-	}
-	if a.output == outputTable && a.terminal().IsTTY { // all columns fit no terminal
-		r.Headers, r.Rows = append(r.BriefHeaders, "holder", "plan"), wide
+		r.Wide = append(r.Wide, append(slices.Clip(brief), v.Holder, short(v.Plan)))
 	}
 	return a.print(r)
 }

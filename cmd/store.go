@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
-	"github.com/redrivectl/redrivectl/internal/config"
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/spf13/cobra"
 )
@@ -153,7 +152,7 @@ func (a *app) listArchives(ctx context.Context, run string, q store.ArchiveQuery
 // archiveTable is how archives stand in a table: every column for a program, and
 // for a person those that fit the terminal.
 func (a *app) archiveTable() ([]string, func(archiveView) []string) {
-	if a.output != outputTable || !a.terminal().IsTTY {
+	if !a.forPeople() {
 		return []string{"run", "action", "job_key", "message_id", "copy_id", "queue", "owner", "archived_at", "kept_until_at", "bytes"},
 			func(v archiveView) []string {
 				return []string{
@@ -169,11 +168,9 @@ func (a *app) archiveTable() ([]string, func(archiveView) []string) {
 
 type pruneOptions struct {
 	app    *app
-	older  string
+	older  time.Duration
 	reason string
 	dryRun bool
-
-	parsedOlder time.Duration
 }
 
 func newStorePruneCmd(a *app) *cobra.Command {
@@ -187,28 +184,12 @@ message that was removed cannot be put back.
 What was removed is recorded in the audit log, by count and digest. Audit records,
 and the plans, approvals and runs that they speak of, always stay.`,
 		Example: "  redrivectl store prune --dry-run\n  redrivectl store prune --older-than 180d --reason \"quarterly\" --yes",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			return o.run(c.Context())
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
-	c.Flags().StringVar(&o.older, "older-than", "", "of what is past its time, only what was kept for longer than this (30d)")
+	c.Flags().Var(lengthFlag{to: &o.older}, "older-than", "of what is past its time, only what was kept for longer than this (30d)")
 	c.Flags().StringVar(&o.reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "say what would be removed, and remove nothing")
 	return exits(c, exitPartly, exitRefused, exitAudit)
-}
-
-func (o *pruneOptions) validate() error {
-	if o.older == "" {
-		return nil
-	}
-	var err error
-	if o.parsedOlder, err = config.ParseDuration(o.older); err != nil || o.parsedOlder <= 0 {
-		return usagef("--older-than %s: give a length of time, such as 30d", o.older)
-	}
-	return nil
 }
 
 func (o *pruneOptions) run(ctx context.Context) error {
@@ -216,7 +197,7 @@ func (o *pruneOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	would, err := st.Prunable(ctx, o.parsedOlder)
+	would, err := st.Prunable(ctx, o.older)
 	if err != nil {
 		return err
 	}
@@ -243,7 +224,7 @@ func (o *pruneOptions) prune(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := st.Prune(ctx, o.parsedOlder, audit.Record{
+	p, err := st.Prune(ctx, o.older, audit.Record{
 		Actor: who.Actor, Host: who.Host, ToolVersion: who.ToolVersion, Reason: o.reason,
 	})
 	if err != nil {

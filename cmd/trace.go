@@ -58,11 +58,7 @@ func (t *tracer) run(ctx context.Context) error {
 			t.app.note("%s did not answer: %s", s.Source, or(s.Why))
 		}
 	}
-	r := t.view().result()
-	if t.app.terminal().IsTTY && t.app.output == outputTable { // nine columns fit no terminal
-		r.Headers, r.Rows = r.BriefHeaders, r.Brief
-	}
-	return t.app.print(r)
+	return t.app.print(t.view().result())
 }
 
 // gather asks every source. It fails when the text names several jobs, or when
@@ -163,7 +159,7 @@ func addOnce(all []string, s *string) []string {
 func (v traceView) result() result {
 	r := result{
 		Object: v, Headers: []string{"at", "clock", "source", "who", "what", "job_key", "ledger_row", "message_id", "request_id"},
-		BriefHeaders: []string{"at", "source", "what"},
+		WideHeaders: []string{"at", "source", "what"},
 	}
 	for _, e := range v.Entries {
 		at := e.At.Format(time.RFC3339Nano)
@@ -173,7 +169,7 @@ func (v traceView) result() result {
 		if e.Who != nil {
 			what = *e.Who + ": " + what
 		}
-		r.Brief = append(r.Brief, []string{e.At.Format("2006-01-02 15:04:05.000"), e.Source, what})
+		r.Wide = append(r.Wide, []string{e.At.Format("2006-01-02 15:04:05.000"), e.Source, what})
 	}
 	return r
 }

@@ -1,0 +1,170 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
+)
+
+func (o *planOptions) run(ctx context.Context) error {
+	q, err := o.app.queue(ctx, o.queue)
+	if err != nil {
+		return err
+	}
+	if err := hasClasses(q.policy, o.sel.Class); err != nil {
+		return err
+	}
+	if o.as != "" && !q.policy.Has(classify.Class(o.as)) {
+		return fail(exitUsage, "redrivectl policy check --help", "--as %s: the policy of %s has no such class", o.as, o.queue)
+	}
+	st, err := o.app.storeFor(ctx, q.name)
+	if err != nil {
+		return err
+	}
+	p, err := o.app.planner(q, st)
+	if err != nil {
+		return err
+	}
+	es, err := newEdits(ctx, q, o.lifts.Edit)
+	if err != nil {
+		return err
+	}
+	jobs, seen, err := o.jobs(ctx, q, st, es)
+	if err != nil {
+		return err
+	}
+	req, err := o.request(ctx, q, jobs)
+	if err != nil {
+		return err
+	}
+	req.Edits = es.made
+	d, err := p.Draft(ctx, req)
+	if err != nil {
+		return withHint(err, o.hint(err))
+	}
+	if !o.dryRun {
+		if err := p.Save(ctx, d); err != nil {
+			return err
+		}
+	}
+	if err := o.print(ctx, d); err != nil {
+		return err
+	}
+	if !seen.Complete {
+		o.app.note("the look was incomplete: %s", seen.Why)
+		return silently(exitPartly)
+	}
+	return nil
+}
+
+// archiveLife is how long the archive keeps what was settled or discarded.
+const archiveLife = 90 * 24 * time.Hour
+
+// hint is where to look when nothing could be planned.
+func (o *planOptions) hint(err error) string {
+	var in *redrive.InPlanError
+	var empty *redrive.EmptyError
+	switch {
+	case errors.As(err, &in):
+		return "redrivectl plan show " + short(string(in.Plan))
+	case errors.As(err, &empty) && len(empty.Held) > 0:
+		return "what is held needs: " + counts(needsOf(empty.Held))
+	case errors.As(err, &empty) && len(passedOver(empty.LeftOut)) > 0:
+		return "what was selected is left out: " + counts(passedOver(empty.LeftOut))
+	case errors.As(err, &empty):
+		return "redrivectl list " + o.queue + " --jobs"
+	case errors.Is(err, audit.ErrNotWritable), errors.Is(err, audit.ErrBroken):
+		return "redrivectl audit verify"
+	default:
+		return ""
+	}
+}
+
+// passedOver is what was selected and left out all the same, by why: it is in
+// another plan, for one.
+func passedOver(leftOut map[string]int) map[string]int {
+	over := maps.Clone(leftOut)
+	delete(over, "not_selected")
+	return over
+}
+
+func needsOf(held []redrive.Held) map[string]int {
+	needs := map[string]int{}
+	for _, h := range held {
+		needs[h.Needs]++
+	}
+	return needs
+}
+
+// jobs are the queue's, from a new look or from the last one.
+func (o *planOptions) jobs(ctx context.Context, q *queue, st *store.Store, es *edits) ([]job.Job, broker.Completeness, error) {
+	if !o.capture {
+		return o.app.allJobs(ctx, q, es.add)
+	}
+	c, found, err := st.LatestCapture(ctx, q.name)
+	if err != nil {
+		return nil, broker.Completeness{}, err
+	}
+	if !found {
+		return nil, broker.Completeness{}, fail(exitRefused, "redrivectl list "+q.name, "there is no capture of %s from the last 24 hours", q.name)
+	}
+	o.app.note("selecting from the look at %s", utc(c.CapturedAt))
+	return c.Jobs, broker.Completeness{Complete: c.Complete, Why: c.Why}, nil
+}
+
+func (o *planOptions) request(ctx context.Context, q *queue, jobs []job.Job) (redrive.Request, error) {
+	digests, err := o.app.digests(q)
+	if err != nil {
+		return redrive.Request{}, err
+	}
+	facts, err := o.app.queueFacts(ctx, q)
+	return redrive.Request{
+		Queue: facts, Jobs: jobs, Select: o.sel, Only: reconcile.Action(o.action), Max: o.max,
+		Rate: o.parsedRate, Expires: o.expires, Reason: o.reason, Lifts: o.lifts, Digests: digests,
+		ArchiveRetention: archiveLife,
+	}, err
+}
+
+func (o *planOptions) print(ctx context.Context, d redrive.Draft) error {
+	state := redrive.PlanWaiting
+	if d.Plan.Tier.Needed() == 0 {
+		state = redrive.PlanApproved
+	}
+	v := newPlanView(d.ID, d.Plan, state, 0)
+	v.DryRun, v.Solo = o.dryRun, o.app.solo()
+	v.Held = []jobView{}
+	for _, x := range d.Held {
+		v.Held = append(v.Held, o.app.jobView(x))
+	}
+	if o.dryRun && d.Plan.Lifts.Edit != nil {
+		var err error
+		if v.Diffs, err = o.app.diffs(ctx, d.Plan); err != nil {
+			return err
+		}
+	}
+	r := v.result(d.Plan, false)
+	if d.Plan.Lifts.Edit != nil && !o.dryRun {
+		r.After = append(r.After, "", fmt.Sprintf("what it changes: redrivectl plan show %s --diff", short(v.Plan)))
+	}
+	switch {
+	case o.dryRun:
+		r.After = append(r.After, "", "dry run: nothing was kept")
+	case v.Needed > 0 && v.Solo != nil:
+		r.After = append(r.After, "", fmt.Sprintf("next: redrivectl approve %s --items %d --reason WHY", short(v.Plan), v.ItemCount))
+	case v.Needed > 0:
+		r.After = append(r.After, "", fmt.Sprintf("next, as another person: redrivectl approve %s --items %d --reason WHY", short(v.Plan), v.ItemCount))
+	default:
+		r.After = append(r.After, "", fmt.Sprintf("next: redrivectl run %s", short(v.Plan)))
+	}
+	return o.app.print(r)
+}
