@@ -12,6 +12,13 @@ import (
 // whyReplaced is why the decision table holds a job whose row is replaced.
 const whyReplaced = "replaced"
 
+// Why a job is held of which something is out already: of an edit, under the
+// edited copy's identity.
+const (
+	whyKeyTaken  = "edit_key_taken"
+	whyPublished = "published_before"
+)
+
 // editing is a candidate's edited copy with what is known of its key.
 type editing struct {
 	Edited
@@ -134,9 +141,9 @@ func (s *sorter) editable(it *Item, c candidate) (why, needs string) {
 	case e.assessed.Row != nil && e.assessed.Row.Found == ledger.Unreadable:
 		return "ledger_unreadable", "the ledger to answer for the edited copy's key"
 	case !it.Edit.again() && s.taken(it, c):
-		return "edit_key_taken", "another --revision: a job is known by the edited copy's identity already"
+		return whyKeyTaken, "another --revision: a job is known by the edited copy's identity already"
 	case s.edits[it.Edit.identity()+"\n"+it.Origin]:
-		return "edit_key_taken", "another plan: one copy of the job is enough"
+		return whyKeyTaken, "another plan: one copy of the job is enough"
 	}
 	s.edits[it.Edit.identity()+"\n"+it.Origin] = true
 	return "", ""

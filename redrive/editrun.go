@@ -40,34 +40,6 @@ func (w *work) outgoing() broker.Message {
 	return w.job.Outgoing()
 }
 
-// notReplaced stops what another run has replaced by an edit meanwhile: no copy
-// of the original goes out any more. Whether the ledger knows it is not asked.
-func (s *session) notReplaced(ctx context.Context, ws []*work, stop map[*work]ItemEnd) error {
-	var asked []*work
-	var ids []Identity
-	for _, w := range ws {
-		e := w.item.Edit
-		if w.queued || w.action != reconcile.Redrive || e != nil && (e.SecondSend || e.again()) {
-			continue
-		}
-		asked = append(asked, w)
-		ids = append(ids, Identity{JobKey: w.item.JobKey, Origin: w.item.Origin, PayloadSHA256: w.item.PayloadSHA256})
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	rs, err := s.Plans.ReplacedOf(ctx, ids, s.run)
-	if err != nil {
-		return fmt.Errorf("re-check %d jobs: %w", len(ids), err)
-	}
-	for i, w := range asked {
-		if rs[i] != "" {
-			stop[w] = ItemEnd{endSkipped, "replaced"}
-		}
-	}
-	return nil
-}
-
 // sameEdits assesses the edited copies that an earlier run has queued: still
 // nothing of them may have been sent.
 func (s *session) sameEdits(ctx context.Context, ws []*work, stop map[*work]ItemEnd) error {

@@ -238,23 +238,12 @@ func (p *Planner) candidates(ctx context.Context, req Request, now time.Time, ea
 func (p *Planner) published(ctx context.Context, q QueueFacts, jobs []job.Job) ([]Published, error) {
 	ids := make([]Identity, len(jobs))
 	for i, j := range jobs {
-		ids[i] = Identity{JobKey: j.JobKey, Origin: j.Message.Origin, PayloadSHA256: j.PayloadSHA256}
+		ids[i] = Identity{JobKey: j.JobKey, Entity: j.Message.Copy.Entity, Origin: j.Message.Origin, PayloadSHA256: j.PayloadSHA256}
 		if q.Ledger && j.JobKey != "" {
 			ids[i].LedgerRow = reconcile.LedgerRowName(q.LedgerName, ledger.Key{JobKey: j.JobKey, Consumer: q.Consumer})
 		}
 	}
-	ps, err := p.Plans.PublishedOf(ctx, ids)
-	if err != nil {
-		return nil, fmt.Errorf("redrives so far: %w", err)
-	}
-	rs, err := p.Plans.ReplacedOf(ctx, ids, "")
-	if err != nil {
-		return nil, fmt.Errorf("edits so far: %w", err)
-	}
-	for i, by := range rs {
-		ps[i].Replaced, ps[i].ReplacedBy = by != "", by
-	}
-	return ps, nil
+	return publishedBut(ctx, p.Plans, ids, "")
 }
 
 func (p *Planner) plan(ctx context.Context, req Request, s *sorter, now time.Time) (Plan, error) {

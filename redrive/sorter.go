@@ -193,7 +193,7 @@ func (s *sorter) holdsPublished(it *Item, pub Published) (why, needs string) {
 	case againHarmless(it) || pub.Count == 0 && !slices.Contains(pub.Copies, it.Copy):
 		return "", ""
 	case s.req.Lifts.AcceptDuplicates == "":
-		return "published_before", "two approvers for --accept-duplicates WHY"
+		return whyPublished, "two approvers for --accept-duplicates WHY"
 	}
 	it.Republish = true
 	return "", ""

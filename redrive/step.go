@@ -119,7 +119,7 @@ func (s *session) compare(ctx context.Context, unsent []*work, stop map[*work]It
 			stop[w] = ItemEnd{endSkipped, why}
 		}
 	}
-	return errors.Join(s.notReplaced(ctx, unsent, stop), s.sameEdits(ctx, unsent, stop))
+	return errors.Join(s.notSince(ctx, unsent, stop), s.sameEdits(ctx, unsent, stop))
 }
 
 // changed names what is no longer as approved, or is empty.

@@ -61,9 +61,11 @@ type StoredPlan struct {
 }
 
 // Identity recognises a job across plans and copies: by its key, or, where it
-// has none, by origin and payload hash.
+// has none, by payload hash and origin. Copies of which one has no origin are of
+// one job within a dead-letter queue, since some brokers forget it.
 type Identity struct {
 	JobKey        string
+	Entity        string // the dead-letter queue's own name
 	Origin        string
 	PayloadSHA256 string
 	// LedgerRow is the job's row as records name it; empty: no ledger.
@@ -113,10 +115,11 @@ type Plans interface {
 	// since then, over all plans that were not rejected, revoked, expired or
 	// dropped.
 	SelfRedrives(ctx context.Context, queue string, since time.Time) (int, error)
-	// PublishedOf answers identity for identity.
-	PublishedOf(ctx context.Context, ids []Identity) ([]Published, error)
+	// PublishedOf answers identity for identity what was published of it, or may
+	// have been, by any run but except. Of what replaced it ReplacedOf tells.
+	PublishedOf(ctx context.Context, ids []Identity, except RunID) ([]Published, error)
 	// ReplacedOf answers identity for identity what edited copy was published in
-	// its place, or may have been, by any run but this one; empty: none.
+	// its place, or may have been, by any run but except; empty: none.
 	ReplacedOf(ctx context.Context, ids []Identity, except RunID) ([]string, error)
 }
 

@@ -65,7 +65,7 @@ func TestReplacedOf(t *testing.T) {
 	check("", "job-1~r", "sha256:x", "", "", "job-5~r", "", "", "")
 	check("aa01", "", "", "", "", "", "", "", "")
 
-	ps, err := f.PublishedOf(ctx, []redrive.Identity{{JobKey: "job-1~r"}, {JobKey: "job-3~r"}, {Origin: "any", PayloadSHA256: "x"}})
+	ps, err := f.PublishedOf(ctx, []redrive.Identity{{JobKey: "job-1~r"}, {JobKey: "job-3~r"}, {Origin: "any", PayloadSHA256: "x"}}, "")
 	if err != nil || ps[0].Count != 1 || ps[1].Count != 0 || ps[2].Count != 1 {
 		t.Errorf("published edited copies: %+v %v", ps, err)
 	}

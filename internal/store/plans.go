@@ -249,20 +249,20 @@ func (s *Store) SelfRedrives(ctx context.Context, queue string, since time.Time)
 	return n, nil
 }
 
-// published are the copies of redrives whose publish was recorded as done, or
-// as unknown: one that may have happened counts. It is one row per run and copy.
+// published are the copies of redrives whose publish happened, or may have. It is
+// one row per run and copy.
 const published = `SELECT a.run, a.copy_id, coalesce(i.copy_entity, ''), coalesce(i.copy_id, ''), max(a.time) AS at,
-  coalesce(max(CASE WHEN a.record ->> 'ledger_row' = ? THEN a.record ->> 'attempt' END), 0)
+  coalesce(max(CASE WHEN a.phase = 'outcome' AND a.record ->> 'ledger_row' = ? THEN a.record ->> 'attempt' END), 0)
   FROM audit a LEFT JOIN plan_items i ON i.plan = a.plan AND i.copy = a.copy_id
-  WHERE %s AND a.action = 'redrive' AND a.phase = 'outcome' AND a.step = 'publish' AND a.result IN ('done', 'unknown')
+  WHERE (%s) AND a.run <> ? AND ` + mayBeOut + `
   GROUP BY a.run, a.copy_id ORDER BY at, a.run`
 
-// PublishedOf answers identity for identity.
-func (s *Store) PublishedOf(ctx context.Context, ids []redrive.Identity) ([]redrive.Published, error) {
+// PublishedOf answers identity for identity. See redrive.Plans.
+func (s *Store) PublishedOf(ctx context.Context, ids []redrive.Identity, except redrive.RunID) ([]redrive.Published, error) {
 	ps := make([]redrive.Published, len(ids))
 	err := s.snapshot(ctx, func(t *sql.Tx) error {
 		for n, id := range ids {
-			if err := publishedOf(ctx, t, id, &ps[n]); err != nil {
+			if err := publishedOf(ctx, t, id, except, &ps[n]); err != nil {
 				return err
 			}
 		}
@@ -276,13 +276,18 @@ func (s *Store) PublishedOf(ctx context.Context, ids []redrive.Identity) ([]redr
 
 // publishedOf counts the redrives of a job as it is, and those of an original of
 // which it is the edited copy.
-func publishedOf(ctx context.Context, q querier, id redrive.Identity, p *redrive.Published) error {
+func publishedOf(ctx context.Context, q querier, id redrive.Identity, except redrive.RunID, p *redrive.Published) error {
+	count := func(where string, args ...any) error {
+		args = append([]any{id.LedgerRow}, append(args, string(except))...)
+		return countPublished(ctx, q, p, where, args...)
+	}
+	edited := replacedBy + ` = ? AND ` + replacedBy + ` IS NOT NULL`
 	if id.JobKey != "" {
-		return countPublished(ctx, q, p, `a.job_key = ? AND a.job_key <> '' OR `+replacedBy+` = ? AND `+replacedBy+` IS NOT NULL`, id.LedgerRow, id.JobKey, id.JobKey)
+		return count(`a.job_key = ? AND a.job_key <> '' OR `+edited, id.JobKey, id.JobKey)
 	}
 	return errors.Join(
-		countPublished(ctx, q, p, `i.job_key = '' AND i.payload_sha256 = ? AND i.origin = ? AND a.copy_id <> ''`, id.LedgerRow, id.PayloadSHA256, id.Origin),
-		countPublished(ctx, q, p, replacedBy+` = ? AND `+replacedBy+` IS NOT NULL`, id.LedgerRow, redrive.PayloadIdentity(id.PayloadSHA256)),
+		count(samePayload, samePayloadArgs(id)...),
+		count(edited, redrive.PayloadIdentity(id.PayloadSHA256)),
 	)
 }
 
@@ -303,7 +308,7 @@ func countPublished(ctx context.Context, q querier, p *redrive.Published, where 
 		p.Last = fromNanos(at)
 		p.Copies = append(p.Copies, c)
 		return nil
-	}, fmt.Sprintf(published, `(`+where+`)`), args...)
+	}, fmt.Sprintf(published, where), args...)
 }
 
 // splitCopy reads a copy identity back from its text, where no plan has its

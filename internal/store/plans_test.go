@@ -248,9 +248,11 @@ func TestPublishedOf(t *testing.T) {
 		{JobKey: "job-1", LedgerRow: "other/mailer/job-1"},
 		{Origin: "src", PayloadSHA256: "p2"},
 		{JobKey: "job-3"},
-		{Origin: "elsewhere", PayloadSHA256: "p2"},
+		{Origin: "elsewhere", PayloadSHA256: "p2", Entity: "a/dlq"},
 		{Origin: "src", PayloadSHA256: "p1"},
-	})
+		{PayloadSHA256: "p2", Entity: "a/dlq"}, // the broker has forgotten the origin
+		{PayloadSHA256: "p2", Entity: "other/dlq"},
+	}, "")
 	want := []redrive.Published{
 		{Count: 1, Last: start.Add(time.Second), LastRun: "aa01", Copies: []broker.CopyID{{Entity: "a/dlq", ID: "c1"}}, Attempt: 2},
 		{Count: 1, Last: start.Add(time.Second), LastRun: "aa01", Copies: []broker.CopyID{{Entity: "a/dlq", ID: "c1"}}},
@@ -258,8 +260,14 @@ func TestPublishedOf(t *testing.T) {
 		{},
 		{},
 		{},
+		{Count: 1, Last: start.Add(2 * time.Second), LastRun: "aa01", Copies: []broker.CopyID{{Entity: "a/dlq", ID: "c2"}}},
+		{},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	got, err = f.PublishedOf(ctx, []redrive.Identity{{JobKey: "job-1"}}, "aa01")
+	if diff := cmp.Diff([]redrive.Published{{}}, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
 }
