@@ -24,6 +24,7 @@ import (
 func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"exits":       scriptExits,
+		"eventually":  scriptEventually,
 		"exposition":  scriptExposition,
 		"quiet":       scriptQuiet,
 		"pageblock":   scriptPageBlock,
@@ -67,6 +68,24 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("%s exits %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// eventually CEL PROGRAM [ARGS...] runs a program again and again until the
+// condition over the JSON of its standard output holds.
+func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually CEL PROGRAM [ARGS...]")
+	}
+	for end := time.Now().Add(scriptPatience); ; time.Sleep(200 * time.Millisecond) {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		it, _ := scriptDocument(ts, nil)
+		if scriptEval(ts, args[0], it) == true {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s is false after %s in\n%s", args[0], scriptPatience, ts.ReadFile("stdout"))
+		}
 	}
 }
 

@@ -33,13 +33,16 @@ type seedSQS struct {
 
 // sqs start serves SQS and points the AWS client's environment there; sqs create
 // NAME [ATTRIBUTE=VALUE...] makes a queue, of which DLQ=NAME is its dead-letter
-// queue; sqs seed QUEUE FILE fills it; sqs holds QUEUE VISIBLE HIDDEN demands
-// what is in it; sqs objects BUCKET/KEY... answers for S3; sqs hide QUEUE N lends messages to another consumer; sqs dump QUEUE prints the bodies; sqs fault ACTION KIND makes
+// queue; sqs seed QUEUE FILE fills it; sqs enqueue QUEUE FILE puts jobs into it
+// and into ledger.db, and sqs work QUEUE lets the reference worker handle them
+// all; sqs holds QUEUE VISIBLE HIDDEN demands what is in it; sqs objects
+// BUCKET/KEY... answers for S3; sqs hide QUEUE N lends messages to another
+// consumer; sqs dump QUEUE prints the bodies; sqs fault ACTION KIND makes
 // all requests of an action fail, or none of them; sqs requests ACTION N demands
 // how many were made.
 func scriptSQS(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: sqs start|create|seed|holds|dump|fault|requests")
+		ts.Fatalf("usage: sqs start|create|seed|enqueue|work|holds|dump|fault|requests")
 	}
 	held := ts.Value(sqsKey{}).(*scriptQueues)
 	if args[0] == "start" {
@@ -55,6 +58,10 @@ func scriptSQS(ts *testscript.TestScript, neg bool, args []string) {
 		createSQS(ts, s, args[1], args[2:])
 	case do == "seed" && len(args) == 3:
 		fillSQS(ts, s, args[1], ts.ReadFile(args[2]))
+	case do == "enqueue" && len(args) == 3:
+		enqueueSQS(ts, s, args[1], ts.ReadFile(args[2]))
+	case do == "work" && len(args) == 2:
+		workSQS(ts, s, args[1])
 	case do == "holds" && len(args) == 4:
 		visible, hidden, _ := s.Depth(args[1])
 		if got := fmt.Sprint(visible, " ", hidden); got != args[2]+" "+args[3] {

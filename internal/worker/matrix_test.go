@@ -65,6 +65,12 @@ type script = []func(context.Context, Request) error
 // the provider and the queue hold right after, and once everything has settled.
 func TestFailureMatrix(t *testing.T) {
 	t.Parallel()
+	for name, on := range map[string]queues{"local": localQueues, "sqs": sqsQueues(""), "sqs fifo": sqsQueues(".fifo")} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); failureMatrix(t, on) })
+	}
+}
+
+func failureMatrix(t *testing.T, on queues) {
 	one := []string{"j/1 made at 1"}
 	for _, c := range []struct {
 		name    string
@@ -165,7 +171,7 @@ func TestFailureMatrix(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newWorldOn(t, on)
 			must(t, w.worker.Validate())
 			c.story(w)
 			if d := cmp.Diff(c.after, w.end("j")); d != "" {

@@ -50,7 +50,7 @@ func (p *provider) Send(ctx context.Context, r Request) (string, error) {
 	return fmt.Sprintf("req-%d", len(p.accepted)), nil
 }
 
-// stoppingQueue dies around the acknowledgement.
+// stoppingQueue dies around the acknowledgement or before the quarantine.
 type stoppingQueue struct {
 	broker.Broker
 	stopAt string
@@ -67,6 +67,13 @@ func (q *stoppingQueue) Ack(ctx context.Context, ds []broker.Delivery) []broker.
 	return rs
 }
 
+func (q *stoppingQueue) Quarantine(ctx context.Context, ds []broker.Delivery, r broker.Reason) []broker.Result {
+	if q.stopAt == "before_quarantine" {
+		panic(stop{q.stopAt})
+	}
+	return q.Broker.Quarantine(ctx, ds, r)
+}
+
 // world is one queue with its dead-letter queue, ledger, provider and worker.
 type world struct {
 	t        *testing.T
@@ -77,6 +84,8 @@ type world struct {
 	ledger   *sqlledger.Ledger
 	provider *provider
 	worker   *Worker
+	name     string // of the queue jobs
+	made     int    // messages published
 }
 
 const lease = time.Minute
@@ -93,16 +102,27 @@ func (w *world) advance(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), provider: &provider{}}
-	dir := t.TempDir()
-	f, err := local.Open(filepath.Join(dir, "queue.db"), local.Options{Create: true, Now: w.Now})
+func newWorld(t *testing.T) *world { return newWorldOn(t, localQueues) }
+
+// queues makes the queue jobs and jobs-dlq behind it, on the world's clock.
+type queues func(w *world) (source, dlq broker.Broker)
+
+func localQueues(w *world) (source, dlq broker.Broker) {
+	t := w.t
+	f, err := local.Open(filepath.Join(t.TempDir(), "queue.db"), local.Options{Create: true, Now: w.Now})
 	must(t, err)
 	t.Cleanup(func() { must(t, f.Close()) })
 	must(t, f.CreateQueue(t.Context(), local.QueueConfig{Name: "jobs-dlq"}))
 	must(t, f.CreateQueue(t.Context(), local.QueueConfig{Name: "jobs", DeadLetter: "jobs-dlq"}))
-	w.source, w.dlq = &stoppingQueue{Broker: f.Queue("jobs")}, f.Queue("jobs-dlq")
-	w.ledger, err = sqlledger.Open(t.Context(), sqlledger.Config{Path: filepath.Join(dir, "ledger.db"), Create: true, Now: w.Now})
+	return f.Queue("jobs"), f.Queue("jobs-dlq")
+}
+
+func newWorldOn(t *testing.T, on queues) *world {
+	w := &world{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), provider: &provider{}, name: "jobs"}
+	source, dlq := on(w)
+	w.source, w.dlq = &stoppingQueue{Broker: source}, dlq
+	var err error
+	w.ledger, err = sqlledger.Open(t.Context(), sqlledger.Config{Path: filepath.Join(t.TempDir(), "ledger.db"), Create: true, Now: w.Now})
 	must(t, err)
 	t.Cleanup(func() { must(t, w.ledger.Close()) })
 	must(t, w.ledger.Init(t.Context()))
@@ -141,7 +161,12 @@ func (w *world) enqueue(job string, copies int) {
 func (w *world) publish(job string, copies int) {
 	w.t.Helper()
 	for range copies {
-		r := w.source.Publish(w.t.Context(), "jobs", []broker.Outgoing{{Message: broker.Message{Body: []byte(job)}}})[0]
+		w.made++
+		m := broker.Outgoing{Message: broker.Message{Body: []byte(job)}, DedupID: fmt.Sprintf("message-%d", w.made)}
+		if w.source.Capabilities().Ordered {
+			m.OrderKey = "group"
+		}
+		r := w.source.Publish(w.t.Context(), w.name, []broker.Outgoing{m})[0]
 		must(w.t, r.Err)
 	}
 }
