@@ -41,7 +41,6 @@ func sqsQueuesAfter(suffix string, maxReceives int) queues {
 	}
 }
 
-
 // TestRedrivePolicy: a copy whose workers die is taken away by the queue itself.
 // It says nothing of a reason, and the ledger says what is not known.
 func TestRedrivePolicy(t *testing.T) {
