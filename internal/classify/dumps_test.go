@@ -95,6 +95,10 @@ var dumps = []struct {
 	{asRabbitMQ(`{"messageType":["urn:x"]}`, "MT-Reason", "dead-letter"), classify.NotSupported, "dead-letter"},
 	{asServiceBus("fault", "Shop.Failed", "MT-Reason", "fault", "MT-Fault-ExceptionType", "System.UnauthorizedAccessException", "MT-Fault-Message", "x"), classify.Auth, "System.UnauthorizedAccessException"},
 
+	// What runners of jobs say themselves.
+	{asBullMQ("Missing process handler for job type send"), classify.NotSupported, "Missing process handler"},
+	{asSidekiq("Sidekiq::Shutdown", "Sidekiq::Shutdown"), classify.Timeout, "Sidekiq::Shutdown"},
+
 	// NServiceBus: the inner exception where it says something, or the outer one only wraps.
 	{asRabbitMQ("{}", "NServiceBus.FailedQ", "q", "NServiceBus.ExceptionInfo.ExceptionType", "Shop.ShippingFailed", "NServiceBus.ExceptionInfo.InnerExceptionType", "System.TimeoutException", "NServiceBus.ExceptionInfo.Message", "x"), classify.Timeout, "System.TimeoutException"},
 	{asRabbitMQ("{}", "NServiceBus.FailedQ", "q", "NServiceBus.ExceptionInfo.ExceptionType", "System.AggregateException", "NServiceBus.ExceptionInfo.InnerExceptionType", "Shop.Custom", "NServiceBus.ExceptionInfo.Message", "x"), classify.Unknown, "Shop.Custom"},

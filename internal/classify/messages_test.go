@@ -67,6 +67,21 @@ var messages = []struct {
 	{`not json`, attrs("errorCode", "INVALID_JSON"), classify.Malformed, "INVALID_JSON"},
 	{`{"a":`, attrs("Content-Type", "application/json"), classify.Malformed, ""},
 	{`{"format":"redrivectl/v1","payload":{},"failure":{"type":"SmtpError","code":"429"}}`, nil, classify.Throttled, "SmtpError"},
+	// Quotes hide values; after these words they hold the cause.
+	{`{}`, attrs("error_message", "HTTPConnectionPool(host='api', port=443): Max retries exceeded (Caused by NewConnectionError('<urllib3.connection.HTTPConnection object>: Failed to establish a new connection: [Errno 111] Connection refused'))"), classify.Unavailable, "Connection refused"},
+	{`{}`, attrs("errorType", "httpx.HTTPStatusError", "errorMessage", "Client error '422 Unprocessable Entity' for url 'https://api.example.com/503'"), classify.RejectedPayload, "httpx.HTTPStatusError"},
+	{`{}`, attrs("error_message", `rpc error: code = Unavailable desc = "transport: Error while dialing: dial tcp 10.0.0.1:50051: connect: connection refused"`), classify.Unavailable, "connection refused"},
+	{`{}`, attrs("error_message", "the name 'connection refused' is taken"), classify.Unknown, ""},
+	{`{}`, attrs("error_message", "rpc error: code = Internal desc = broken"), classify.ServerError, "code = Internal"},
+	// The port of a host is no status.
+	{`{}`, attrs("errorType", "HttpRequestException", "errorMessage", "No connection could be made because the target machine actively refused it. (api:443)"), classify.Unavailable, "HttpRequestException"},
+	{`{}`, attrs("error_message", "connection to gateway:503 is not there"), classify.Unknown, ""},
+	// An error passed on as the text of another.
+	{`{"requestContext":{"functionArn":"f","condition":"RetriesExhausted"},"requestPayload":{"a":1},"responsePayload":{"errorType":"Error","errorMessage":"{\"errorType\":\"AxiosError\",\"errorMessage\":\"Request failed with status code 429\"}"}}`, nil, classify.Throttled, "AxiosError"},
+	{`{"error":{"name":"Error","message":"{\"order\":404}"},"original":"{}"}`, nil, classify.Unknown, "Error"},
+	// A key of a database is no field of a message.
+	{`{}`, attrs("errorCode", "E11000", "errorMessage", "E11000 duplicate key error collection: shop.orders"), classify.Unknown, "E11000"},
+	{`{}`, attrs("errorType", "celery.exceptions.SoftTimeLimitExceeded", "errorMessage", "SoftTimeLimitExceeded()"), classify.Timeout, "celery.exceptions.SoftTimeLimitExceeded"},
 	{`{"reason":"timeout","message":"503","status":500}`, nil, classify.Unknown, ""},
 }
 

@@ -311,8 +311,22 @@ func errorObject(o object, path string, depth int) Failure {
 	if r := o.obj("response"); r != nil && pick(ps, objectCodes).text == "" {
 		ps = append(ps, objectPairs(object{"status": r["status"]}, path+".response")...)
 	}
-	f := compose(pick(ps, objectTypes), objectCode(ps), pick(ps, objectMessages), pick(ps, append(slices.Clone(timeNames), "at", "timestamp")))
+	message := pick(ps, objectMessages)
+	if f := errorText(message, depth); !f.Empty() {
+		return f
+	}
+	f := compose(pick(ps, objectTypes), objectCode(ps), message, pick(ps, append(slices.Clone(timeNames), "at", "timestamp")))
 	return deeper(f, pick(ps, stackNames))
+}
+
+// errorText reads a message that is itself an error object, as a function gives
+// it that passes on another's.
+func errorText(message pair, depth int) Failure {
+	o := asObject(json.RawMessage(strings.TrimSpace(message.text)))
+	if o == nil || depth >= maxWraps {
+		return Failure{}
+	}
+	return errorObject(o, message.path+"|json", depth+1)
 }
 
 // objectCode prefers a code; a status beside it counts where the code is only

@@ -60,6 +60,7 @@ var (
 	statusWords  = setOf(`http|https|status|statuscode|httpstatus|httpcode|http1|http2`)
 	codeOwners   = setOf(`status|error|http|response|return|failure|result|reply|errors`)
 	verbs        = setOf(`answered|returned|responded|response|replied|got|received|gave|returns|answers|says|said|error|upstream|provider|server|gateway|endpoint|api|backend`)
+	hosts        = setOf(`upstream|provider|server|gateway|endpoint|api|backend`)
 	connectives  = setOf(`then|and|a|an|got|by|with|finally|first|was`)
 	sequels      = setOf(`then|finally|lastly|afterwards|later`)
 	failing      = setOf(`failed|fails|rejected|refused|ended|declined|errored|failure`)
@@ -103,8 +104,14 @@ func isIntroduced(text string, ws []word, i int) bool {
 	case "1", "2", "3": // of HTTP
 		return first == "http"
 	default:
-		return statusWords[before] || verbs[before] && endsClause(text, ws, i)
+		return statusWords[before] || verbs[before] && !isPort(text, ws, i) && endsClause(text, ws, i)
 	}
+}
+
+// isPort reports whether the number at i is the port of the host before it:
+// "api:443".
+func isPort(text string, ws []word, i int) bool {
+	return hosts[ws[i-1].text] && text[ws[i-1].end:ws[i].start] == ":"
 }
 
 // isSequel reports whether the number at i, which comes after a status, is said to

@@ -89,11 +89,13 @@ func words(text string) []word {
 	var ws []word
 	chunk, closing := 0, -1
 	for i := 0; i < len(text); {
-		if n := quotedStatus(text, i); n > 0 {
+		if n := quotedCause(text, i); n > 0 {
 			closing = i + n - 1
+			i++ // a quoted cause is read, its quotes are not
+			continue
 		}
-		if i == closing || text[i] == '`' && i < closing {
-			i++ // a quoted status is read, its quotes are not
+		if i == closing {
+			i++
 			continue
 		}
 		if n := skipVariable(text[i:], i == 0 || !isWordByte(text[i-1])); n > 0 {
@@ -112,13 +114,27 @@ func words(text string) []word {
 	return ws
 }
 
-// quotedStatus is the length of the quoted status that begins at i, in the words
-// of Guzzle: "resulted in a `429 Too Many Requests` response".
-func quotedStatus(text string, i int) int {
-	if text[i] != '`' || !strings.HasSuffix(text[:i], "resulted in a ") {
-		return 0
+// quotedCause is the length of the quoted text that begins at i, where the words
+// before it say that it is the cause and not a value.
+func quotedCause(text string, i int) int {
+	for _, c := range quotedCauses {
+		if strings.IndexByte(c.quotes, text[i]) >= 0 && strings.HasSuffix(text[:i], c.before) {
+			return quoted(text[i:], text[i])
+		}
 	}
-	return quoted(text[i:], '`')
+	return 0
+}
+
+// quotedCauses are the words before a quoted cause: those of Guzzle ("resulted in
+// a `429 Too Many Requests` response"), of httpx, of gRPC, and of an error that
+// Python prints inside another.
+var quotedCauses = []struct{ before, quotes string }{
+	{"resulted in a ", "`"},
+	{"Client error ", "'"},
+	{"Server error ", "'"},
+	{"desc = ", `"`},
+	{"Error(", `"'`},
+	{"Exception(", `"'`},
 }
 
 func isWordByte(b byte) bool {
