@@ -18,6 +18,7 @@ import (
 // what was opened on the way. Costly parts are opened when they are first
 // needed, so that --help reads nothing.
 type app struct {
+	args   []string // as typed
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
@@ -37,7 +38,7 @@ type app struct {
 }
 
 func newApp(env Env) *app {
-	return &app{stdin: env.Stdin, stdout: env.Stdout, stderr: env.Stderr, getenv: env.Getenv, now: env.Now, output: outputTable}
+	return &app{args: env.Args, stdin: env.Stdin, stdout: env.Stdout, stderr: env.Stderr, getenv: env.Getenv, now: env.Now, output: outputTable}
 }
 
 // onClose registers what is to be closed when the command has ended, in reverse

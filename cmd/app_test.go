@@ -1,7 +1,11 @@
 package cmd
 
 import (
+	"bufio"
+	"io"
+	"os"
 	"os/user"
+	"strings"
 	"testing"
 )
 
@@ -17,5 +21,30 @@ func TestAccountNameIsTheSystems(t *testing.T) {
 	}
 	if got := accountName("4000000001"); got != "uid 4000000001" {
 		t.Errorf("an account without a name: %s", got)
+	}
+}
+
+// On a terminal a list that is empty says so, where nothing else does.
+func TestEmptyTable(t *testing.T) {
+	t.Parallel()
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminal here: %v", err)
+	}
+	t.Cleanup(func() { pty.Close() })
+	for _, c := range []struct {
+		to   io.Writer
+		r    result
+		want string
+	}{
+		{pty, result{Headers: []string{"run"}}, "nothing to list\n"},
+		{pty, result{Headers: []string{"plan"}, After: []string{"no plan waits"}}, "no plan waits\n"},
+		{io.Discard, result{Headers: []string{"run"}}, ""},
+	} {
+		var b strings.Builder
+		w := bufio.NewWriter(&b)
+		if err := newApp(Env{Stdout: c.to, Getenv: func(string) string { return "" }}).writeTable(w, c.r); err != nil || w.Flush() != nil || b.String() != c.want {
+			t.Errorf("%+v prints %q, want %q: %v", c.r, b.String(), c.want, err)
+		}
 	}
 }

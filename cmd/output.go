@@ -148,6 +148,9 @@ func (a *app) writeTable(w *bufio.Writer, r result) error {
 		return err
 	}
 	if t.IsTTY {
+		if len(rows)+len(r.Before)+len(r.After) == 0 {
+			fmt.Fprintln(w, "nothing to list")
+		}
 		for _, line := range r.After {
 			fmt.Fprintln(w, term.Clean(line))
 		}

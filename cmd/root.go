@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const rootLong = `redrivectl is the operator's command for dead-letter queues.
@@ -35,6 +36,7 @@ func newRootCmd(a *app) *cobra.Command {
 	c.SetOut(a.stdout)
 	c.SetErr(a.stderr)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		a.output = formTyped(a.args)
 		return fail(exitUsage, c.CommandPath()+" --help", "%w", err)
 	})
 	c.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
@@ -54,6 +56,16 @@ func newRootCmd(a *app) *cobra.Command {
 	c.SetHelpCommandGroupID("Start:") // else the help has a heading with nothing under it
 	c.AddCommand(newGenCmd())
 	return exits(c)
+}
+
+// formTyped is the output form that a command line asks for, found without reading
+// its other flags: the error about one of them is told in that form.
+func formTyped(args []string) outputForm {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.ParseErrorsAllowlist.UnknownFlags = true
+	form := f.StringP("output", "o", outputTable, "")
+	_ = f.Parse(args) // what is wrong with the line is being told
+	return outputForm(*form)
 }
 
 // addGroup adds commands under one heading of the root's help.

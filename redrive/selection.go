@@ -103,7 +103,8 @@ func (s Selection) matcher(now time.Time) (*matcher, error) {
 	}
 	ast, issues := env.Compile(s.Where)
 	if issues.Err() != nil {
-		return nil, fmt.Errorf("--where: %w", issues.Err())
+		first := issues.Errors()[0]
+		return nil, fmt.Errorf("--where: line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, first.Message)
 	}
 	if ast.OutputType() != cel.BoolType {
 		return nil, errors.New("--where: the expression is not a condition")

@@ -74,7 +74,7 @@ func widthOf(limits []int, column int) int {
 }
 
 // maxWrapLines bounds one cell's height; a longer text is cut.
-const maxWrapLines = 4
+const maxWrapLines = 6
 
 // wrap breaks a text into lines of at most width columns, at spaces where
 // there are any.

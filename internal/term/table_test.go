@@ -163,7 +163,7 @@ func TestWrap(t *testing.T) {
 		{"one two three", 7, []string{"one two", "three"}},
 		{"abcdefgh", 3, []string{"abc", "def", "gh"}},
 		{"日本", 1, []string{"…"}},
-		{strings.Repeat("x ", 20), 1, []string{"x", "x", "x", "…"}},
+		{strings.Repeat("x ", 20), 1, []string{"x", "x", "x", "x", "x", "…"}},
 	} {
 		if diff := cmp.Diff(c.want, wrap(c.in, c.width)); diff != "" {
 			t.Errorf("wrap(%q, %d) (-want +got):\n%s", c.in, c.width, diff)
