@@ -110,7 +110,7 @@ func rowEntries(ledgerName string, r ledger.Row) []traceEntry {
 	for i, ev := range r.Events {
 		e := base
 		e.At, e.Who, e.Attempt, e.RequestID, e.Run = ev.At.UTC(), text(ev.Actor), &ev.Attempt, text(ev.RequestID), text(ev.Run)
-		e.What = newEventView(ev).move()
+		e.What = newEventView(ev).move() + replacement(r, i)
 		for _, s := range []string{ev.ErrorClass, ev.Reason} {
 			if s != "" {
 				e.What += ", " + term.Mask(s)
@@ -119,6 +119,16 @@ func rowEntries(ledgerName string, r ledger.Row) []traceEntry {
 		es[i] = e
 	}
 	return es
+}
+
+// replacement names the edited job that goes in the place of this one since the
+// event, for the trace to go on with. Of several edits the row keeps the latest.
+func replacement(r ledger.Row, event int) string {
+	toReplaced := func(e ledger.Event) bool { return e.To == ledger.Replaced }
+	if r.ReplacedBy == "" || !toReplaced(r.Events[event]) || slices.ContainsFunc(r.Events[event+1:], toReplaced) {
+		return ""
+	}
+	return " by " + r.ReplacedBy
 }
 
 func verdictEntry(f reconcile.Found) traceEntry {
