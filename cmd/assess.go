@@ -48,6 +48,14 @@ func (r reading) Seen(ctx context.Context, name string, keys []ledger.Key) (map[
 	return r.store.Seen(ctx, name, keys)
 }
 
+// TriedBefore is what was imported, if there is a store.
+func (r reading) TriedBefore(ctx context.Context, payloads []string) (map[string]bool, error) {
+	if r.store == nil {
+		return map[string]bool{}, nil
+	}
+	return r.store.TriedBefore(ctx, payloads)
+}
+
 // HoldsOf are the manual holds, if there is a store. One that cannot be read is
 // an error: a hold that is not seen must not be taken for none.
 func (r reading) HoldsOf(ctx context.Context, ids []reconcile.HoldID) (map[reconcile.HoldID]reconcile.ManualHold, error) {

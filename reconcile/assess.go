@@ -18,6 +18,7 @@ type view struct {
 	seen     map[ledger.Key]SeenRow
 	verdicts map[string]Found
 	holds    map[HoldID]ManualHold
+	tried    map[string]bool // payloads of which a queue has forgotten tries
 	lives    map[string]bool
 	replaced map[string]bool // job keys of replacements that were sent
 }
@@ -33,11 +34,22 @@ func (r *Reconciler) Assess(ctx context.Context, jobs []job.Job) ([]Assessed, er
 	if v.holds, err = r.readHolds(ctx, jobs); err != nil {
 		return nil, err
 	}
+	if v.tried, err = r.Memory.TriedBefore(ctx, payloads(jobs)); err != nil {
+		return nil, fmt.Errorf("read what was tried before: %w", err)
+	}
 	as := make([]Assessed, len(jobs))
 	for i, j := range jobs {
 		as[i] = r.assess(v, j)
 	}
 	return as, nil
+}
+
+func payloads(jobs []job.Job) []string {
+	hashes := make([]string, len(jobs))
+	for i, j := range jobs {
+		hashes[i] = j.PayloadSHA256
+	}
+	return hashes
 }
 
 func jobKeys(jobs []job.Job) []string {
@@ -197,7 +209,7 @@ func (r *Reconciler) input(v *view, a Assessed) Input {
 		Mismatch:    mismatch(a.Job, a.present()),
 		Asking:      r.asking(a.Job.JobKey),
 	}
-	in.Effect, in.Unresolved = r.effect(a, in.Standing)
+	in.Effect, in.Unresolved = r.effect(v, a, in.Standing)
 	if a.Verdict != nil {
 		in.Verdict = a.Verdict.Verdict
 	}
@@ -238,12 +250,13 @@ func (r *Reconciler) standing(v *view, a Assessed) Standing {
 
 // effect is the worst over the tries, and whether one of them is unresolved.
 // Without a history an unknown effect is an unresolved try.
-func (r *Reconciler) effect(a Assessed, s Standing) (classify.Effect, bool) {
+func (r *Reconciler) effect(v *view, a Assessed, s Standing) (classify.Effect, bool) {
 	if s == Purged {
 		return classify.EffectUnknown, true
 	}
 	in := EffectInput{
 		Message: a.Class.Effect, Silent: a.Job.Failure.Empty(), Receives: a.Job.Message.Receives,
+		TriedBefore: v.tried[a.Job.PayloadSHA256],
 		Row: a.present(), TransportRetries: r.Settings.TransportRetries,
 	}
 	in.History = a.Row != nil && r.Ledger.Capabilities().History

@@ -12,6 +12,8 @@ type EffectInput struct {
 	// Silent: the message tells no reason, so it cannot disagree with the row.
 	Silent   bool
 	Receives int
+	// TriedBefore: it was received before, which its queue has forgotten.
+	TriedBefore bool
 	// Row is nil where there is no row, or no ledger.
 	Row *ledger.Row
 	// History: the ledger keeps a history, so Row.Attempts are all tries.
@@ -34,7 +36,7 @@ func EffectOf(in EffectInput) classify.Effect {
 		return classify.EffectUnknown
 	case in.History && in.Row != nil:
 		return effectWithHistory(in)
-	case in.Receives > 1:
+	case in.Receives > 1 || in.TriedBefore:
 		return classify.EffectUnknown
 	case in.Row != nil && rowWasTried(*in.Row):
 		return known(in.Message).Worse(classify.Effect(in.Row.Effect))

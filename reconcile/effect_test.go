@@ -26,6 +26,7 @@ func TestEffectOf(t *testing.T) {
 	}{
 		{"one receive, no ledger", EffectInput{Message: none, Receives: 1}, none},
 		{"two receives, no ledger", EffectInput{Message: none, Receives: 2}, unknown},
+		{"tried before, which the queue forgot", EffectInput{Message: none, Receives: 1, TriedBefore: true}, unknown},
 		{"class that proves nothing", EffectInput{Message: unknown, Receives: 1}, unknown},
 		{"class that says nothing", EffectInput{Receives: 1}, unknown},
 		{"transport retries", EffectInput{Message: none, Receives: 1, TransportRetries: true}, unknown},

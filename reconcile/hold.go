@@ -16,9 +16,10 @@ const WhyManualHold = "manual_hold"
 // the queue's own name, so that a second configured name does not lead around it.
 type HoldID struct {
 	Entity string // the dead-letter queue's own name
-	// Job is the job key; where there is none, origin and payload hash; where
-	// there is no origin either, the copy. A word in front keeps them apart, and
-	// they are quoted, so that no store has to keep bytes that are no text.
+	// Job is the job key; where there is none, the payload hash, since a queue can
+	// forget the origin of a message and give it another identity; where there is
+	// no payload either, the copy. A word in front keeps them apart, and they are
+	// quoted, so that no store has to keep bytes that are no text.
 	Job string
 }
 
@@ -28,8 +29,8 @@ func HoldIDOf(j job.Job) HoldID {
 	switch {
 	case j.JobKey != "":
 		id.Job = "job_key " + strconv.QuoteToASCII(j.JobKey)
-	case j.Message.Origin != "" && j.PayloadSHA256 != "":
-		id.Job = "payload " + j.PayloadSHA256 + " " + strconv.QuoteToASCII(j.Message.Origin)
+	case j.PayloadSHA256 != "":
+		id.Job = "payload " + j.PayloadSHA256
 	default:
 		id.Job = "copy " + strconv.QuoteToASCII(j.Message.Copy.ID)
 	}

@@ -35,8 +35,8 @@ func TestHoldIDOf(t *testing.T) {
 	}{
 		{"by key", j("k-1", "src", "aa", "7"), `job_key "k-1"`},
 		{"a key of bytes", j("k\x00\xff", "src", "aa", "7"), `job_key "k\x00\xff"`},
-		{"without key", j("", "src", "aa", "7"), `payload aa "src"`},
-		{"without key and origin", j("", "", "aa", "7"), `copy "7"`},
+		{"without key", j("", "src", "aa", "7"), `payload aa`},
+		{"without key and origin", j("", "", "aa", "7"), `payload aa`},
 		{"without key and payload", j("", "src", "", "7"), `copy "7"`},
 	}
 	for _, tt := range tests {

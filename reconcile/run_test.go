@@ -89,6 +89,7 @@ type memoryStore struct {
 	verdicts map[string]reconcile.Found
 	seen     map[ledger.Key]reconcile.SeenRow
 	holds    map[reconcile.HoldID]reconcile.ManualHold
+	tried    map[string]bool
 }
 
 func (m *memoryStore) SaveVerdicts(_ context.Context, fs ...reconcile.Found) error {
@@ -121,6 +122,10 @@ func (m *memoryStore) HoldsOf(context.Context, []reconcile.HoldID) (map[reconcil
 
 func (m *memoryStore) Seen(_ context.Context, _ string, _ []ledger.Key) (map[ledger.Key]reconcile.SeenRow, error) {
 	return m.seen, nil
+}
+
+func (m *memoryStore) TriedBefore(context.Context, []string) (map[string]bool, error) {
+	return m.tried, nil
 }
 
 // byType is a policy of two lines: what the failure is called is its class.

@@ -22,10 +22,14 @@ type SeenRow struct {
 	UpdatedAt time.Time
 }
 
-// Memory remembers the rows that were seen, per ledger name.
+// Memory remembers the rows that were seen, per ledger name, and the tries that
+// a queue has forgotten.
 type Memory interface {
 	Remember(ctx context.Context, ledgerName string, rows []ledger.Row) error
 	Seen(ctx context.Context, ledgerName string, keys []ledger.Key) (map[ledger.Key]SeenRow, error)
+	// TriedBefore are those of the payloads (SHA-256) that were imported as new
+	// messages although they had been tried more than once. Absent ones were not.
+	TriedBefore(ctx context.Context, payloadSHA256 []string) (map[string]bool, error)
 }
 
 // RunLives answers whether the redrive run that queued a row still lives.

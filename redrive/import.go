@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
@@ -11,6 +13,10 @@ import (
 	"github.com/redrivectl/redrivectl/internal/crash"
 	"github.com/redrivectl/redrivectl/internal/job"
 )
+
+// detailReceives is how often a message was received that its queue takes for a
+// new one.
+const detailReceives = "receives"
 
 // ActionImport is the action of the records of an import.
 const ActionImport = "import"
@@ -256,8 +262,9 @@ func (im *Importer) record(m broker.Message) audit.Record {
 	r.Customer, r.Period, r.Region = im.Customer(j.CustomerID), j.Period, j.Region
 	r.SchemaVersion, r.DeploymentID, r.PayloadSHA256 = j.SchemaVersion, j.DeploymentID, j.PayloadSHA256
 	r.Details = map[string]string{}
-	for k, v := range im.Details {
-		r.Details[k] = v
+	maps.Copy(r.Details, im.Details)
+	if _, restores := im.Broker.(broker.Restorer); !restores && m.Receives > 1 {
+		r.Details[detailReceives] = strconv.Itoa(m.Receives) // the queue forgets them, and they count
 	}
 	return r
 }
