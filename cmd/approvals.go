@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/redrivectl/redrivectl/internal/config"
 	"github.com/redrivectl/redrivectl/redrive"
@@ -36,7 +35,7 @@ approves it; "redrivectl plan show" says what you would approve.`,
 		Example: "  redrivectl approvals\n  redrivectl approvals digests -o json",
 		Args:    atMostOne("QUEUE"), ValidArgsFunction: a.completeQueues,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.listApprovals(c.Context(), strings.Join(args, ""))
+			return a.listApprovals(c.Context(), optional(args))
 		},
 	}, exitRefused, exitAudit)
 }

@@ -56,7 +56,7 @@ stands for it in the log, so the same customer key must be configured.`,
 	f.StringVar(&o.job, "job", "", "job key, or the beginning of one")
 	f.StringVar(&o.runID, "run", "", "run, or the beginning of its ID")
 	f.StringVar(&o.plan, "plan", "", "plan, or the beginning of its ID")
-	f.StringVar(&o.queue, "queue", "", "queue")
+	a.queueFlag(c, &o.queue, "queue")
 	f.StringVar(&o.action, "action", "", "action, such as redrive, settle, approve or reveal")
 	f.Var(momentFlag{&o.since, a.now}, "since", "at or after this RFC 3339 time, or so long ago (2h, 3d)")
 	f.IntVar(&o.limit, "limit", 0, "no more than this many records (0: all)")
@@ -108,17 +108,6 @@ func (o *auditFindOptions) resolve(ctx context.Context, a *app, st *store.Store,
 		return fail(exitFailed, "configure audit.customer_key", "no key is known by which customers are found")
 	}
 	return nil
-}
-
-// auditStore opens the log for reading; an operator who asks for the log must
-// not be told that there is nothing when there is no store.
-func (a *app) auditStore(ctx context.Context) (*store.Store, error) {
-	st, err := a.storeToRead(ctx)
-	if err == nil && st == nil {
-		path, _ := a.storeFile() // storeToRead has had it
-		return nil, fail(exitFailed, "name the store: --store FILE or --config FILE", "there is no store at %s yet", path)
-	}
-	return st, err
 }
 
 // recordTable is how records stand in a table: every column for a program, and

@@ -83,11 +83,8 @@ func (o *doctorOptions) run(ctx context.Context) error {
 		}
 		o.examineProvider(ctx, f, o.provider)
 	default:
-		if len(o.queues) == 0 {
-			o.queues = slices.Sorted(maps.Keys(cfg.Queues))
-		}
-		if len(o.queues) == 0 {
-			return fail(exitFailed, "name a QUEUE, or redrivectl init", "no queue is configured to examine")
+		if o.queues, err = o.app.queueNames(o.queues); err != nil {
+			return err
 		}
 		if err := o.examineAll(ctx, f); err != nil {
 			return err

@@ -51,12 +51,11 @@ answer is named, and the exit code is then 3.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.out, "out", "", "archive (.tar.gz or .tgz), or a folder that does not exist (required)")
-	f.StringVar(&o.queue, "queue", "", "look for the job in this queue, its ledger and its provider alone")
+	a.queueFlag(c, &o.queue, "look for the job in this queue, its ledger and its provider alone")
 	f.BoolVar(&o.payload, "with-payload", false, "add the payload as it is; --reason goes into the audit log")
 	f.StringVar(&o.reason, "reason", "", "what the bundle is for (required with --with-payload)")
 	f.BoolVar(&o.force, "force", false, "replace an archive that exists")
 	f.BoolVar(&o.ask, "ask", false, "ask the provider now")
-	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
 	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 

@@ -137,9 +137,9 @@ func (o *exportOptions) begin(ctx context.Context, q *queue, st *store.Store) (*
 	if err != nil {
 		return nil, err
 	}
-	d, err := q.broker.Describe(ctx)
+	d, err := q.describe(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("describe %s: %w", q.name, err)
+		return nil, err
 	}
 	to := "standard output"
 	if o.out != "" {

@@ -32,7 +32,7 @@ func (a *app) findJob(ctx context.Context, arg, queueName string) (located, erro
 	if err != nil {
 		return located{}, err
 	}
-	names := slices.Sorted(maps.Keys(cfg.Queues))
+	names := configured(cfg)
 	if queueName != "" {
 		names = []string{queueName}
 	}

@@ -58,9 +58,8 @@ show what is held.`,
 	f := c.Flags()
 	f.StringVar(&o.owner, "to", "", "who reviews the job (required)")
 	f.StringVar(&o.reason, "reason", "", "why it is held (required)")
-	f.StringVar(&o.queue, "queue", "", "look for the job in this queue alone")
+	a.queueFlag(c, &o.queue, "look for the job in this queue alone")
 	f.BoolVar(&o.list, "list", false, "list the jobs on hold")
-	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
 	return exits(c, exitRefused, exitAudit)
 }
 

@@ -49,9 +49,7 @@ is put back.`,
 			"  redrivectl import --archive 81c2 --job 7e37a8fe-1 --reason \"discarded by mistake\"",
 		Args: o.args,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				o.file = args[0]
-			}
+			o.file = optional(args)
 			if err := o.validate(); err != nil {
 				return err
 			}
@@ -59,13 +57,12 @@ is put back.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.queue, "queue", "", "queue whose dead-letter queue takes them (needed with FILE; with --archive the run's own)")
+	a.queueFlag(c, &o.queue, "queue whose dead-letter queue takes them (needed with FILE; with --archive the run's own)")
 	f.StringVar(&o.archive, "archive", "", "in place of FILE: what this run archived; a RUN or the beginning of one")
 	f.StringVar(&o.job, "job", "", "with --archive: only this job, by job key or message ID, whole")
 	f.StringVar(&o.copyID, "copy", "", "with --archive: only this copy, as store archives shows it")
 	f.StringVar(&o.reason, "reason", "", "why, for the audit log")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be put back, and change nothing")
-	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
 	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 
@@ -158,9 +155,9 @@ func (o *importOptions) importer(ctx context.Context, q *queue, st *store.Store,
 	if err != nil {
 		return nil, err
 	}
-	d, err := q.broker.Describe(ctx)
+	d, err := q.describe(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("describe %s: %w", q.name, err)
+		return nil, err
 	}
 	tell := stepper(o.app.progress(), "importing to "+q.name)
 	return &redrive.Importer{

@@ -120,19 +120,14 @@ type collector struct {
 }
 
 func (o *metricsOptions) collector() (*collector, error) {
-	cfg, err := o.app.config()
+	names, err := o.app.queueNames(o.queues)
 	if err != nil {
 		return nil, err
 	}
+	cfg := o.app.cfg
 	c := &collector{
-		app: o.app, names: o.queues, look: o.look, window: o.window, regions: setOf(o.regions), versions: setOf(o.versions),
+		app: o.app, names: names, look: o.look, window: o.window, regions: setOf(o.regions), versions: setOf(o.versions),
 		failed: map[string]string{}, looks: map[string]*lookSeen{},
-	}
-	if len(c.names) == 0 {
-		c.names = slices.Sorted(maps.Keys(cfg.Queues))
-	}
-	if len(c.names) == 0 {
-		return nil, fail(exitFailed, "redrivectl init, or redrivectl demo", "no queue is configured")
 	}
 	for _, name := range c.names {
 		if _, ok := cfg.Queues[name]; !ok {

@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/metrics"
@@ -33,12 +32,10 @@ func (m *queueMetrics) collect(ctx context.Context, name string, storeErr error)
 	if err != nil {
 		return err
 	}
-	m.name, m.queue = name, &queue{name: name, cfg: qc, brokerName: string(qc.Broker), ledgerCfg: m.app.cfg.Ledgers[qc.Ledger]}
-	policy, err := m.app.policyFor(name)
-	if err != nil {
+	m.name, m.queue = name, &queue{name: name, cfg: qc, brokerName: string(qc.Broker)}
+	if m.queue.policy, err = m.app.policyFor(name); err != nil {
 		return err
 	}
-	m.queue.policy = policy.WithMaxAge(qc.MaxAge)
 	d, err := m.brokerFigures(ctx)
 	m.say(name, sourceBroker, err)
 	ledgerErr := m.openLedger(ctx)
@@ -73,8 +70,8 @@ func (m *queueMetrics) brokerFigures(ctx context.Context) (d broker.Description,
 	if err != nil {
 		return d, err
 	}
-	if d, err = b.Describe(ctx); err != nil {
-		return d, fmt.Errorf("describe %s: %w", m.name, err)
+	if d, err = described(ctx, b, m.name); err != nil {
+		return d, err
 	}
 	m.queue.broker = b
 	exact := 0.0

@@ -75,7 +75,7 @@ run. With --state those in other states, with --all every plan of the store.`,
 		Example: "  redrivectl plan list\n  redrivectl plan list digests --state waiting,approved\n  redrivectl plan list --all -o json",
 		Args:    atMostOne("QUEUE"), ValidArgsFunction: a.completeQueues,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.queue = strings.Join(args, "")
+			o.queue = optional(args)
 			if err := o.validate(); err != nil {
 				return err
 			}
@@ -144,16 +144,6 @@ func (o *planListOptions) run(ctx context.Context) error {
 		r.Wide = append(r.Wide, append(slices.Clip(brief), v.Requester, v.Reason))
 	}
 	return o.app.print(r)
-}
-
-// knownQueue refuses the name of a queue that nothing is known of, so that a
-// slip of the pen is not answered with an empty list.
-func (a *app) knownQueue(name string) error {
-	if name == "" {
-		return nil
-	}
-	_, _, err := a.queueConfig(name)
-	return err
 }
 
 func (v planSummary) row() []string {

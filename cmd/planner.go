@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/classify"
@@ -20,9 +19,9 @@ const maxAhead = 1_000_000
 // allJobs reads the whole queue, and keeps of each message all but its content.
 // each sees every job before that.
 func (a *app) allJobs(ctx context.Context, q *queue, each func(job.Job)) ([]job.Job, broker.Completeness, error) {
-	d, err := q.broker.Describe(ctx)
+	d, err := q.describe(ctx)
 	if err != nil {
-		return nil, broker.Completeness{}, fmt.Errorf("describe %s: %w", q.name, err)
+		return nil, broker.Completeness{}, err
 	}
 	jobs := make([]job.Job, 0, min(d.Depth.Total(), maxAhead)) // growing would cost as much again
 	p := a.progress()
@@ -93,9 +92,9 @@ func (a *app) digests(q *queue) (redrive.Digests, error) {
 }
 
 func (a *app) queueFacts(ctx context.Context, q *queue) (redrive.QueueFacts, error) {
-	d, err := q.broker.Describe(ctx)
+	d, err := q.describe(ctx)
 	if err != nil {
-		return redrive.QueueFacts{}, fmt.Errorf("describe %s: %w", q.name, err)
+		return redrive.QueueFacts{}, err
 	}
 	caps := q.broker.Capabilities()
 	f := redrive.QueueFacts{
@@ -116,5 +115,3 @@ func (a *app) queueFacts(ctx context.Context, q *queue) (redrive.QueueFacts, err
 	}
 	return f, nil
 }
-
-func sorted(names []string) []string { slices.Sort(names); return names }

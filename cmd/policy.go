@@ -46,10 +46,7 @@ func (a *app) printPolicy(args []string) error {
 }
 
 func (a *app) checkPolicy(args []string) error {
-	policy, err := classify.Default()
-	if len(args) == 1 {
-		policy, err = loadPolicy(args[0])
-	}
+	policy, err := policyOrShipped(optional(args))
 	if err != nil {
 		return err
 	}
@@ -89,8 +86,7 @@ which row of the decision table gave the action; the JSON has every rule.`,
 			return a.explain(c.Context(), args[0], queue)
 		},
 	}
-	c.Flags().StringVar(&queue, "queue", "", "look for the job in this queue alone")
-	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
+	a.queueFlag(c, &queue, "look for the job in this queue alone")
 	return exits(c)
 }
 

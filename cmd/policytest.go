@@ -71,7 +71,7 @@ type gotView struct {
 }
 
 func (o *policyTestOptions) run(ctx context.Context) error {
-	policy, err := o.app.policyOrShipped(o.policy)
+	policy, err := policyOrShipped(o.policy)
 	if err != nil {
 		return err
 	}

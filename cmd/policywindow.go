@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -46,9 +45,8 @@ deployment can be stopped by it.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.file, "policy", "", "policy file")
-	f.StringVar(&o.queue, "queue", "", "the policy and the bounds of this queue")
+	a.queueFlag(c, &o.queue, "the policy and the bounds of this queue")
 	f.Var(lengthFlag{to: &o.retention}, "retention", "the source queue's retention, in place of asking its broker")
-	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
 	return exits(c)
 }
 
@@ -89,7 +87,7 @@ func (o *policyWindowOptions) run(ctx context.Context) error {
 
 func (o *policyWindowOptions) load(ctx context.Context) (*classify.Policy, windowBounds, error) {
 	if o.queue == "" {
-		policy, err := o.app.policyOrShipped(o.file)
+		policy, err := policyOrShipped(o.file)
 		return policy, windowBounds{}, err
 	}
 	name, qc, err := o.app.queueConfig(o.queue)
@@ -107,15 +105,7 @@ func (o *policyWindowOptions) load(ctx context.Context) (*classify.Policy, windo
 	if o.retention == 0 {
 		b.retention, err = o.app.sourceRetention(ctx, name, qc)
 	}
-	return policy.WithMaxAge(qc.MaxAge), b, err
-}
-
-// policyOrShipped loads a policy file; without one, the shipped policy.
-func (a *app) policyOrShipped(file string) (*classify.Policy, error) {
-	if file == "" {
-		return classify.Default()
-	}
-	return loadPolicy(file)
+	return policy, b, err
 }
 
 // sourceRetention is the shortest retention of the queues that dead-letter into
@@ -127,9 +117,9 @@ func (a *app) sourceRetention(ctx context.Context, name string, qc config.Queue)
 		if err != nil {
 			return 0, err
 		}
-		d, err := b.Describe(ctx)
+		d, err := described(ctx, b, name)
 		if err != nil {
-			return 0, fmt.Errorf("describe %s: %w", name, err)
+			return 0, err
 		}
 		sources = d.Sources
 	}
@@ -139,9 +129,9 @@ func (a *app) sourceRetention(ctx context.Context, name string, qc config.Queue)
 		if err != nil {
 			return 0, withHint(err, "redrivectl policy window --queue "+name+" --retention DURATION")
 		}
-		d, err := b.Describe(ctx)
+		d, err := described(ctx, b, source)
 		if err != nil {
-			return 0, fmt.Errorf("describe %s: %w", source, err)
+			return 0, err
 		}
 		if d.Retention > 0 && (shortest == 0 || d.Retention < shortest) {
 			shortest = d.Retention

@@ -7,15 +7,6 @@ import (
 	"github.com/redrivectl/redrivectl/internal/store"
 )
 
-// storeFor opens the store for writing what belongs to one queue.
-func (a *app) storeFor(ctx context.Context, queueName string) (*store.Store, error) {
-	st, err := a.store(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return st, a.withinRegion(ctx, st, queueName)
-}
-
 // withinRegion refuses to keep anything of a queue in a store that is bound to
 // another region. It is the one place that decides this. The store remembers the
 // region that the configuration first gave it, and no later edit changes it; a

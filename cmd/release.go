@@ -30,8 +30,7 @@ without the hold.`,
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why it is released (required)")
-	c.Flags().StringVar(&queue, "queue", "", "the queue in which it is held")
-	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
+	a.queueFlag(c, &queue, "the queue in which it is held")
 	return exits(c, exitRefused, exitAudit)
 }
 

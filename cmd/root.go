@@ -126,6 +126,9 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// optional is the argument of atMostOne; empty: it was left out.
+func optional(args []string) string { return strings.Join(args, "") }
+
 func argError(c *cobra.Command, args []string, names ...string) error {
 	want := "no arguments"
 	if len(names) > 0 {
@@ -151,6 +154,7 @@ func must(err error) {
 	}
 }
 
+// atMostOne lets an argument be left out.
 func atMostOne(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) <= 1 {

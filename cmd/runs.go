@@ -58,13 +58,7 @@ func newRunsListCmd(a *app) *cobra.Command {
 		Use: "list [QUEUE]", Short: "List runs, newest first",
 		Example: "  redrivectl runs list\n  redrivectl runs list digests -o json", Args: atMostOne("QUEUE"),
 		ValidArgsFunction: a.completeQueues,
-		RunE: func(c *cobra.Command, args []string) error {
-			queue := ""
-			if len(args) == 1 {
-				queue = args[0]
-			}
-			return a.listRuns(c.Context(), queue)
-		},
+		RunE:              func(c *cobra.Command, args []string) error { return a.listRuns(c.Context(), optional(args)) },
 	}, exitRefused)
 }
 

@@ -46,11 +46,10 @@ the config names, verified, and not kept.`,
 			return o.run(c.Context())
 		},
 	}
-	c.Flags().StringVar(&o.queue, "queue", "", "look for the job in this queue alone")
+	a.queueFlag(c, &o.queue, "look for the job in this queue alone")
 	c.Flags().BoolVar(&o.reveal, "reveal", false, "show secrets in payload and attributes; recorded in the audit log")
 	c.Flags().StringVar(&o.reason, "reason", "", "why the secrets are needed, for the audit log")
 	c.Flags().StringVar(&o.reference, "reference", "", "show what the job points to: a number of the list, or payload, rendering, stack_trace")
-	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
 	must(c.RegisterFlagCompletionFunc("reference", cobra.FixedCompletions(
 		[]string{job.RefPayload, job.RefRendering, job.RefStackTrace}, cobra.ShellCompDirectiveNoFileComp)))
 	return exits(c, exitRefused, exitAudit)

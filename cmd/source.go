@@ -87,7 +87,7 @@ func (a *app) queueSource(q *queue, st *store.Store) *source {
 	p := a.progress()
 	return &source{
 		name: q.name, broker: q.brokerName, policy: q.policy, decode: q.decode, assess: a.assessor(q, reading{st}).Assess,
-		browse: q.broker.Browse, describe: q.broker.Describe, now: a.now,
+		browse: q.broker.Browse, describe: q.describe, now: a.now,
 		tell: stepper(p, "looking at "+q.name),
 	}
 }
@@ -150,7 +150,7 @@ func (s *source) look(ctx context.Context, limit int, each func(reconcile.Assess
 	if s.describe != nil {
 		d, err := s.describe(ctx)
 		if err != nil {
-			return l, fmt.Errorf("describe %s: %w", s.name, err)
+			return l, err
 		}
 		l.Total, l.LookCounts, l.Counted = d.Depth.Total(), d.LookCounts, countedHow(d.Depth)
 	}

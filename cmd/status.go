@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -79,15 +78,9 @@ type openRunView struct {
 }
 
 func (a *app) status(ctx context.Context, names []string) error {
-	cfg, err := a.config()
+	names, err := a.queueNames(names)
 	if err != nil {
 		return err
-	}
-	if len(names) == 0 {
-		names = slices.Sorted(maps.Keys(cfg.Queues))
-	}
-	if len(names) == 0 {
-		return fail(exitFailed, "redrivectl init, or redrivectl demo", "no queue is configured")
 	}
 	st, err := a.storeIfAny(ctx)
 	if err != nil {
@@ -116,9 +109,9 @@ func (a *app) queueStatus(ctx context.Context, name string, st *store.Store) (qu
 	if err != nil {
 		return queueStatus{}, err
 	}
-	d, err := q.broker.Describe(ctx)
+	d, err := q.describe(ctx)
 	if err != nil {
-		return queueStatus{}, fmt.Errorf("describe %s: %w", name, err)
+		return queueStatus{}, err
 	}
 	v := queueStatus{
 		Queue: name, Broker: q.brokerName, Visible: d.Depth.Visible, InFlight: d.Depth.InFlight, Delayed: d.Depth.Delayed,

@@ -111,9 +111,8 @@ and how long they are kept. "redrivectl import --archive" puts them back.`,
 		},
 	}
 	c.Flags().StringVar(&run, "run", "", "only of this run, or the beginning of its ID")
-	c.Flags().StringVar(&queue, "queue", "", "only of this queue")
+	a.queueFlag(c, &queue, "only of this queue")
 	c.Flags().StringVar(&job, "job", "", "only this job, by job key or message ID, whole")
-	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
 	return exits(c, exitRefused)
 }
 

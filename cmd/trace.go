@@ -32,9 +32,8 @@ now; nothing is kept of its answer. Nothing is changed.`,
 			return t.run(c.Context())
 		},
 	}
-	c.Flags().StringVar(&t.queue, "queue", "", "look in this queue, its ledger and its provider alone")
+	a.queueFlag(c, &t.queue, "look in this queue, its ledger and its provider alone")
 	c.Flags().BoolVar(&t.ask, "ask", false, "ask the provider now")
-	must(c.RegisterFlagCompletionFunc("queue", a.completeQueues))
 	return exits(c, exitInterrupted)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -417,5 +416,5 @@ func (t *tracer) queues() []string {
 	if t.queue != "" {
 		return []string{t.queue}
 	}
-	return slices.Sorted(maps.Keys(t.app.cfg.Queues))
+	return configured(t.app.cfg)
 }

@@ -86,14 +86,11 @@ func hasAWS() bool {
 }
 
 func unknownQueue(cfg *config.Config, arg string) error {
-	names := make([]string, 0, len(cfg.Queues))
-	for name := range cfg.Queues {
-		names = append(names, name)
-	}
+	names := configured(cfg)
 	if len(names) == 0 {
 		return fail(exitFailed, "redrivectl init, or redrivectl list FILE for a dump, or AWS_REGION for a queue of SQS", "queue %s is not configured, and no config names any", arg)
 	}
-	return fail(exitFailed, "redrivectl status", "queue %s is not configured; the config has: %s", arg, strings.Join(sorted(names), ", "))
+	return fail(exitFailed, "redrivectl status", "queue %s is not configured; the config has: %s", arg, strings.Join(names, ", "))
 }
 
 func (a *app) openBroker(ctx context.Context, name string, qc config.Queue) (broker.Broker, error) {

@@ -292,12 +292,11 @@ type Audit struct {
 // empty is refused.
 type Notification struct{}
 
-// PolicyFile is the policy file of a queue, and whether there is one: a queue
-// whose policy is "default", and no policy of that name configured, uses the
-// shipped policy.
-func (c *Config) PolicyFile(queue string) (string, bool) {
-	p, ok := c.Policies[c.Queues[queue].Policy]
-	return p.File, ok
+// PolicyFile is the policy file of a queue. It is empty for the shipped policy:
+// that of a queue whose policy is "default" where no policy of that name is
+// configured.
+func (c *Config) PolicyFile(queue string) string {
+	return c.Policies[c.Queues[queue].Policy].File
 }
 
 // Dir is the folder that relative paths resolve against.
