@@ -4,12 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -17,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
 )
 
 // bundle is a set of files by their slash-separated names. The same files give
@@ -37,14 +36,9 @@ var bundleTime = time.Unix(0, 0).UTC()
 func (b bundle) manifest() []byte {
 	var out bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(b)) {
-		fmt.Fprintf(&out, "%s  %s\n", digest(b[name]), name)
+		fmt.Fprintf(&out, "%s  %s\n", audit.Hash(b[name]), name)
 	}
 	return out.Bytes()
-}
-
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }
 
 // isArchive reports whether a path is that of an archive rather than a folder.
@@ -56,31 +50,24 @@ func isArchive(out string) bool {
 // force an archive may replace a file; a folder replaces nothing, because what
 // else is in it would stand beside the manifest.
 func mayWrite(out string, force bool) error {
-	info, err := os.Lstat(out)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	switch info, err := os.Lstat(out); {
+	case !isArchive(out) || err == nil && !info.Mode().IsRegular():
+		return mustBeFree(out, "give another --out")
+	case force:
 		return nil
-	case err != nil:
-		return fmt.Errorf("look at %s: %w", out, err)
-	case !isArchive(out):
-		return fail(exitRefused, "name a folder that does not exist", "%s exists already", out)
-	case !info.Mode().IsRegular():
-		return fail(exitRefused, "", "%s exists already, and is no file", out)
-	case !force:
-		return fail(exitRefused, "add --force to replace it", "%s exists already", out)
 	default:
-		return nil
+		return mustBeFree(out, "add --force to replace it")
 	}
 }
 
 // write writes the files with their manifest, readable by their owner alone. What
-// it could not finish is not left behind.
-func (b bundle) write(out string) error {
+// it could not finish is not left behind. force is as in mayWrite.
+func (b bundle) write(out string, force bool) error {
 	all := maps.Clone(b)
 	all[bundleManifest] = b.manifest()
 	var err error
 	if isArchive(out) {
-		err = all.writeArchive(out)
+		err = all.writeArchive(out, force)
 	} else {
 		err = all.writeFolder(out)
 	}
@@ -90,20 +77,15 @@ func (b bundle) write(out string) error {
 	return nil
 }
 
-// writeArchive writes beside the place and moves it there whole.
-func (b bundle) writeArchive(out string) error {
-	f, err := os.CreateTemp(filepath.Dir(out), ".evidence-*") // mode 0600
+func (b bundle) writeArchive(out string, force bool) error {
+	f, err := newOutFile(out)
 	if err != nil {
 		return err
 	}
-	err = errors.Join(b.archive(f), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), out)
+	if err := errors.Join(b.archive(f), f.sync()); err != nil {
+		return errors.Join(err, f.drop())
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return f.keep(force)
 }
 
 func (b bundle) archive(w io.Writer) error {

@@ -23,7 +23,7 @@ func TestBundleIsDeterministic(t *testing.T) {
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one.tar.gz"), filepath.Join(dir, "two.tgz")
 	for _, out := range []string{one, two} {
-		if err := someBundle().write(out); err != nil {
+		if err := someBundle().write(out, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -32,7 +32,7 @@ func TestBundleIsDeterministic(t *testing.T) {
 	if errA != nil || errB != nil || !bytes.Equal(a, b) {
 		t.Errorf("%v %v: %d and %d bytes differ", errA, errB, len(a), len(b))
 	}
-	left, err := filepath.Glob(filepath.Join(dir, ".evidence-*"))
+	left, err := filepath.Glob(filepath.Join(dir, ".*.part"))
 	if err != nil || len(left) > 0 {
 		t.Error(left, err)
 	}
@@ -60,7 +60,7 @@ func TestBundleHolds(t *testing.T) {
 	dir := t.TempDir()
 	archive, folder := filepath.Join(dir, "b.tar.gz"), filepath.Join(dir, "evidence")
 	for _, out := range []string{archive, folder} {
-		if err := someBundle().write(out); err != nil {
+		if err := someBundle().write(out, false); err != nil {
 			t.Fatal(err)
 		}
 	}

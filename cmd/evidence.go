@@ -112,7 +112,7 @@ func (o *evidenceOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := g.files.write(o.out); err != nil {
+	if err := g.files.write(o.out, o.force); err != nil {
 		return err
 	}
 	return o.print(g, head)
@@ -134,14 +134,14 @@ func (o *evidenceOptions) record(ctx context.Context, g *evidenceGatherer) (audi
 	}
 	rec.Action, rec.Reason = "evidence", o.reason
 	rec.Details = map[string]string{
-		"manifest_sha256": digest(g.files.manifest()), "files": strconv.Itoa(len(g.files)), "payload": strconv.FormatBool(o.payload),
+		"manifest_sha256": audit.Hash(g.files.manifest()), "files": strconv.Itoa(len(g.files)), "payload": strconv.FormatBool(o.payload),
 	}
 	return g.st.Append(ctx, rec)
 }
 
 func (o *evidenceOptions) print(g *evidenceGatherer, head audit.Head) error {
 	v := evidenceView{
-		JobKey: text(g.key()), Out: o.out, Files: append(slices.Sorted(maps.Keys(g.files)), bundleManifest), Manifest: digest(g.files.manifest()),
+		JobKey: text(g.key()), Out: o.out, Files: append(slices.Sorted(maps.Keys(g.files)), bundleManifest), Manifest: audit.Hash(g.files.manifest()),
 		Record: strconv.FormatInt(head.Seq, 10), Payload: o.payload, Verified: g.verified, Missing: append([]string{}, g.missing...),
 	}
 	r := result{Object: v, Headers: []string{"what", "value"}, Rows: [][]string{

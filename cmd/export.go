@@ -3,10 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,11 +95,10 @@ func (o *exportOptions) run(ctx context.Context) error {
 	if err := hasClasses(q.policy, o.class); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(o.out); o.out != "" && !errors.Is(err, fs.ErrNotExist) {
-		if err != nil {
-			return fmt.Errorf("look for %s: %w", o.out, err)
+	if o.out != "" {
+		if err := mustBeFree(o.out, "give another --out"); err != nil {
+			return err
 		}
-		return fail(exitRefused, "name another --out", "%s exists; it was not changed", o.out)
 	}
 	if err := ctx.Err(); err != nil {
 		return err // before the log is asked, which would not take it
@@ -125,6 +121,7 @@ type exporting struct {
 	entity  string
 	store   *store.Store
 	record  audit.Record
+	file    *outFile // nil: standard output
 	lines   *dump.Exporter
 	classes map[string]bool // those that were seen
 	seen    int64
@@ -164,45 +161,62 @@ func (x *exporting) run(ctx context.Context) error {
 		return err
 	}
 	crash.At("export.1.intended")
-	f, err := newExportFile(x.app.stdout, x.out)
-	if err != nil {
+	if err := x.open(); err != nil {
 		return x.failed(err)
 	}
-	x.lines = dump.NewExporter(f)
 	c, err := x.write(ctx)
 	t := dump.Trailer{Queue: x.entity, Selection: x.selection(), Complete: c.Complete, Why: c.Why}
 	if err == nil {
-		err = x.prepare(f, t)
+		err = x.prepare(t)
 	}
 	if err != nil {
-		return x.failed(errors.Join(err, f.drop()))
+		return x.failed(errors.Join(err, x.drop()))
 	}
 	if err := x.append(audit.ResultDone, c.Why); err != nil {
-		return errors.Join(err, f.drop())
+		return errors.Join(err, x.drop())
 	}
 	crash.At("export.2.recorded")
-	if err := x.publish(f, t); err != nil {
+	if err := x.publish(t); err != nil {
 		return err
 	}
 	return x.report(c)
 }
 
+func (x *exporting) open() (err error) {
+	if x.out == "" {
+		x.lines = dump.NewExporter(x.app.stdout)
+		return nil
+	}
+	if x.file, err = newOutFile(x.out); err == nil {
+		x.lines = dump.NewExporter(x.file)
+	}
+	return err
+}
+
 // prepare writes all but what makes the export valid.
-func (x *exporting) prepare(f *exportFile, t dump.Trailer) error {
-	if !f.named() {
+func (x *exporting) prepare(t dump.Trailer) error {
+	if x.file == nil {
 		return x.lines.Flush()
 	}
 	if err := x.lines.Finish(t); err != nil {
 		return err
 	}
-	return f.sync()
+	return x.file.sync()
 }
 
-func (x *exporting) publish(f *exportFile, t dump.Trailer) error {
-	if !f.named() {
+func (x *exporting) publish(t dump.Trailer) error {
+	if x.file == nil {
 		return x.lines.Finish(t)
 	}
-	return f.keep()
+	return x.file.keep(false)
+}
+
+// drop removes the file. What went to standard output is gone.
+func (x *exporting) drop() error {
+	if x.file == nil {
+		return nil
+	}
+	return x.file.drop()
 }
 
 // write looks at the queue. Only a filter by class needs to know more of a job

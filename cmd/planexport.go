@@ -2,9 +2,7 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 
 	"github.com/redrivectl/redrivectl/internal/term"
@@ -102,16 +100,4 @@ func secretIn(p redrive.Plan) string {
 		}
 	}
 	return ""
-}
-
-// writeOut writes a new file for its owner alone; one that exists is a refusal.
-func writeOut(path string, content []byte) error {
-	err := writeNew(path, string(content), 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fail(exitRefused, "give another --out", "%s exists; it was not changed", path)
-	}
-	if err != nil {
-		return fmt.Errorf("write --out: %w", err)
-	}
-	return nil
 }
