@@ -125,14 +125,13 @@ func (o *evidenceOptions) record(ctx context.Context, g *evidenceGatherer) (audi
 	if g.job != nil {
 		j = *g.job
 	}
-	rec, err := o.app.jobRecord(g.st, j)
+	rec, err := o.app.jobRecord(g.st, "evidence", o.reason, j)
 	if err != nil {
 		return audit.Head{}, err
 	}
 	if g.job == nil {
 		rec.MessageID, rec.CopyID = g.names[0].MessageID, g.names[0].CopyID
 	}
-	rec.Action, rec.Reason = "evidence", o.reason
 	rec.Details = map[string]string{
 		"manifest_sha256": audit.Hash(g.files.manifest()), "files": strconv.Itoa(len(g.files)), "payload": strconv.FormatBool(o.payload),
 	}

@@ -142,13 +142,12 @@ func (o *exportOptions) begin(ctx context.Context, q *queue, st *store.Store) (*
 	if o.out != "" {
 		to = "file"
 	}
+	rec := who.Record("export")
+	rec.Queue, rec.Reason, rec.Details = q.name, o.reason, map[string]string{"to": to, "selection": o.selection()}
 	return &exporting{
 		exportOptions: o, queue: q, entity: d.Queue, store: st, classes: map[string]bool{}, total: d.Depth.Total(),
-		tell: stepper(o.app.progress(), "exporting "+q.name),
-		record: audit.Record{
-			Actor: who.Actor, Host: who.Host, ToolVersion: who.ToolVersion, Queue: q.name, Action: "export", Reason: o.reason,
-			Details: map[string]string{"to": to, "selection": o.selection()},
-		},
+		tell:   stepper(o.app.progress(), "exporting "+q.name),
+		record: rec,
 	}, nil
 }
 

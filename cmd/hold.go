@@ -111,11 +111,10 @@ func (o *holdOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rec, err := o.app.jobRecord(st, found.assessed.Job)
+	rec, err := o.app.jobRecord(st, "hold", o.reason, found.assessed.Job)
 	if err != nil {
 		return err
 	}
-	rec.Action, rec.Reason = "hold", o.reason
 	j := found.assessed.Job
 	h := reconcile.ManualHold{
 		HoldID: reconcile.HoldIDOf(j), Queue: j.Queue, JobKey: j.JobKey, MessageID: j.Message.MessageID,
@@ -196,7 +195,7 @@ func (a *app) listHolds(ctx context.Context) ([]reconcile.ManualHold, error) {
 }
 
 // jobRecord is the record of what a person did about one job outside a run.
-func (a *app) jobRecord(st *store.Store, j job.Job) (audit.Record, error) {
+func (a *app) jobRecord(st *store.Store, action, reason string, j job.Job) (audit.Record, error) {
 	who, err := a.who()
 	if err != nil {
 		return audit.Record{}, err
@@ -205,10 +204,7 @@ func (a *app) jobRecord(st *store.Store, j job.Job) (audit.Record, error) {
 	if err != nil {
 		return audit.Record{}, err
 	}
-	return audit.Record{
-		Actor: who.Actor, Host: who.Host, ToolVersion: who.ToolVersion, Queue: j.Queue,
-		Phase: audit.Outcome, Result: audit.ResultDone,
-		JobKey: j.JobKey, MessageID: j.Message.MessageID, CopyID: j.Message.Copy.String(),
-		Customer: customer(j.CustomerID), PayloadSHA256: j.PayloadSHA256, Region: j.Region, Period: j.Period,
-	}, nil
+	rec := who.JobRecord(action, j, customer)
+	rec.Phase, rec.Result, rec.Reason = audit.Outcome, audit.ResultDone, reason
+	return rec, nil
 }

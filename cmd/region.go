@@ -51,8 +51,7 @@ func (a *app) rememberRegion(ctx context.Context, st *store.Store, region string
 	if err != nil {
 		return err
 	}
-	return st.BindRegion(ctx, region, audit.Record{
-		Actor: who.Actor, Host: who.Host, ToolVersion: who.ToolVersion,
-		Action: "bind_region", Phase: audit.Outcome, Result: audit.ResultDone, Reason: "store.region",
-	})
+	rec := who.Record("bind_region")
+	rec.Phase, rec.Result, rec.Reason = audit.Outcome, audit.ResultDone, "store.region"
+	return st.BindRegion(ctx, region, rec)
 }

@@ -47,11 +47,11 @@ func (a *app) release(ctx context.Context, arg, queue, reason string) error {
 	if err != nil {
 		return err
 	}
-	rec, err := a.jobRecord(st, job.Job{JobKey: h.JobKey, Queue: h.Queue})
+	rec, err := a.jobRecord(st, "release", reason, job.Job{JobKey: h.JobKey, Queue: h.Queue})
 	if err != nil {
 		return err
 	}
-	rec.Action, rec.Reason, rec.MessageID, rec.CopyID = "release", reason, h.MessageID, h.CopyID
+	rec.MessageID, rec.CopyID = h.MessageID, h.CopyID
 	rec.Details = map[string]string{store.DetailOwner: h.Owner}
 	if err := st.ReleaseHold(ctx, h.HoldID, rec); err != nil {
 		return notFound("hold", arg, err)

@@ -109,11 +109,10 @@ func (o *showOptions) recordReveal(ctx context.Context, found located) error {
 			return err
 		}
 	}
-	rec, err := o.app.jobRecord(st, found.assessed.Job)
+	rec, err := o.app.jobRecord(st, "reveal", o.reason, found.assessed.Job)
 	if err != nil {
 		return err
 	}
-	rec.Action, rec.Reason = "reveal", o.reason
 	_, err = st.Append(ctx, rec)
 	return err
 }

@@ -223,9 +223,9 @@ func (o *pruneOptions) prune(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := st.Prune(ctx, o.older, audit.Record{
-		Actor: who.Actor, Host: who.Host, ToolVersion: who.ToolVersion, Reason: o.reason,
-	})
+	rec := who.Record("prune")
+	rec.Phase, rec.Result, rec.Reason = audit.Outcome, audit.ResultDone, o.reason
+	p, err := st.Prune(ctx, o.older, rec)
 	if err != nil {
 		return err
 	}

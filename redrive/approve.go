@@ -201,7 +201,7 @@ func (a *Approver) move(ctx context.Context, sp StoredPlan, to PlanState, reason
 }
 
 func (a *Approver) about(sp StoredPlan, action, reason string) audit.Record {
-	rec := a.record(action)
+	rec := a.Record(action)
 	rec.Plan, rec.Queue, rec.Reason = string(sp.ID), sp.Plan.Queue, reason
 	rec.Phase, rec.Result, rec.Details = audit.Outcome, audit.ResultDone, map[string]string{}
 	return rec

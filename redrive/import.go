@@ -256,12 +256,8 @@ func (r *importing) count(m broker.Message, res broker.Result) {
 // record is what every record about one copy says. CopyID is the identity that
 // the copy had.
 func (im *Importer) record(m broker.Message) audit.Record {
-	j := im.Decode(m)
-	r := im.Who.record(ActionImport)
-	r.Queue, r.JobKey, r.MessageID, r.CopyID = im.Queue, j.JobKey, m.MessageID, m.Copy.String()
-	r.Customer, r.Period, r.Region = im.Customer(j.CustomerID), j.Period, j.Region
-	r.SchemaVersion, r.DeploymentID, r.PayloadSHA256 = j.SchemaVersion, j.DeploymentID, j.PayloadSHA256
-	r.Details = map[string]string{}
+	r := im.Who.JobRecord(ActionImport, im.Decode(m), im.Customer)
+	r.Queue, r.Details = im.Queue, map[string]string{}
 	maps.Copy(r.Details, im.Details)
 	if _, restores := im.Broker.(broker.Restorer); !restores && m.Receives > 1 {
 		r.Details[detailReceives] = strconv.Itoa(m.Receives) // the queue forgets them, and they count

@@ -152,7 +152,7 @@ func (p *Planner) Draft(ctx context.Context, req Request) (Draft, error) {
 // Save keeps the draft under its ID. An InPlanError says that another plan was
 // faster.
 func (p *Planner) Save(ctx context.Context, d Draft) error {
-	rec := p.record("plan")
+	rec := p.Record("plan")
 	rec.Plan, rec.Queue, rec.Reason = string(d.ID), d.Plan.Queue, d.Plan.Reason
 	rec.Phase, rec.Result = audit.Outcome, audit.ResultDone
 	rec.Details = map[string]string{"items": fmt.Sprint(len(d.Plan.Items)), "tier": string(d.Plan.Tier), "query": d.Plan.Query}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/reconcile"
 )
@@ -17,14 +18,25 @@ type Who struct {
 	ToolVersion string
 }
 
-func (w Who) record(action string) audit.Record {
+// Record begins a record of what was done.
+func (w Who) Record(action string) audit.Record {
 	return audit.Record{Actor: w.Actor, Host: w.Host, ToolVersion: w.ToolVersion, Action: action}
+}
+
+// JobRecord begins a record about one copy of a job, outside a run. customer makes
+// the keyed HMAC that stands for a customer.
+func (w Who) JobRecord(action string, j job.Job, customer func(id string) string) audit.Record {
+	r := w.Record(action)
+	r.Queue, r.JobKey, r.MessageID, r.CopyID = j.Queue, j.JobKey, j.Message.MessageID, j.Message.Copy.String()
+	r.Customer, r.Period, r.Region = customer(j.CustomerID), j.Period, j.Region
+	r.SchemaVersion, r.DeploymentID, r.PayloadSHA256 = j.SchemaVersion, j.DeploymentID, j.PayloadSHA256
+	return r
 }
 
 // itemRecord is what every record about one item of a run says.
 func (s *session) itemRecord(w *work) audit.Record {
 	it := w.item
-	r := s.who.record(string(w.action))
+	r := s.who.Record(string(w.action))
 	r.Run, r.Plan, r.Queue = string(s.run), string(s.id), s.plan.Queue
 	r.JobKey, r.MessageID, r.CopyID, r.RequestID = it.JobKey, it.MessageID, it.Copy.String(), it.RequestID
 	if it.LedgerState != "" && it.LedgerState != rowMissing {

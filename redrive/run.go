@@ -106,7 +106,7 @@ func (r *Runner) begin(id PlanID, run RunID) Begin {
 }
 
 func (r *Runner) startRecord(sp StoredPlan, run RunID, step string) audit.Record {
-	rec := r.record(actionRun)
+	rec := r.Record(actionRun)
 	rec.Run, rec.Plan, rec.Queue = string(run), string(sp.ID), sp.Plan.Queue
 	rec.Phase, rec.Step, rec.Reason = audit.Outcome, step, sp.Plan.Reason
 	rec.Result = audit.ResultDone

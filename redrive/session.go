@@ -343,7 +343,7 @@ func (s *session) record(ctx context.Context, rs ...audit.Record) error {
 }
 
 func (s *session) endRecord(state RunState, r Report) audit.Record {
-	rec := s.who.record(actionRun)
+	rec := s.who.Record(actionRun)
 	rec.Run, rec.Plan, rec.Queue = string(s.run), string(s.id), s.plan.Queue
 	rec.Phase, rec.Step, rec.Result = audit.Outcome, "end", string(state)
 	skipped := 0

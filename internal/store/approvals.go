@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/redrive"
@@ -19,12 +18,8 @@ func (s *Store) SaveApproval(ctx context.Context, a redrive.Approval, rec audit.
 	if err != nil {
 		return err
 	}
+	rec = detailed(rec, map[string]string{audit.DetailStatement: audit.Hash(statement)})
 	rec.Plan, rec.Action, rec.Phase = string(a.Plan), a.Decision, audit.Outcome
-	rec.Details = maps.Clone(rec.Details)
-	if rec.Details == nil {
-		rec.Details = map[string]string{}
-	}
-	rec.Details[audit.DetailStatement] = audit.Hash(statement)
 	_, err = s.write(ctx, "save approval", 1, func(ctx context.Context, t *tx) error {
 		if _, err := s.onePlan(ctx, t, a.Plan); err != nil {
 			return err

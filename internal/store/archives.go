@@ -19,9 +19,10 @@ type ArchiveQuery struct {
 	Job   string // job key or message ID, whole
 }
 
+// The names of a job that is kept as JSON, in archives and captures.
 const (
-	archivedJobKey    = `coalesce(job ->> '$.JobKey', '')`
-	archivedMessageID = `coalesce(job ->> '$.Message.MessageID', '')`
+	keptJobKey    = `coalesce(job ->> '$.JobKey', '')`
+	keptMessageID = `coalesce(job ->> '$.Message.MessageID', '')`
 	// keptUntil is in nanoseconds, as all times are.
 	keptUntil = `archived_at + retention_seconds * 1000000000`
 )
@@ -42,7 +43,7 @@ func (q ArchiveQuery) conditions() (string, []any) {
 		add(`copy = ?`, q.Copy)
 	}
 	if q.Job != "" {
-		add(`(`+archivedJobKey+` = ? OR `+archivedMessageID+` = ?)`, q.Job, q.Job)
+		add(`(`+keptJobKey+` = ? OR `+keptMessageID+` = ?)`, q.Job, q.Job)
 	}
 	if len(terms) == 0 {
 		return "", nil
@@ -78,7 +79,7 @@ func (s *Store) Archives(ctx context.Context, q ArchiveQuery, found func(Archive
 		}
 		a.At, a.KeptUntil = fromNanos(at), fromNanos(until)
 		return found(a)
-	}, `SELECT run, plan, queue, owner, action, copy, `+archivedJobKey+`, `+archivedMessageID+`, archived_at, `+keptUntil+`,
+	}, `SELECT run, plan, queue, owner, action, copy, `+keptJobKey+`, `+keptMessageID+`, archived_at, `+keptUntil+`,
   length(body) + length(raw) FROM archives`+where+` ORDER BY rowid DESC`, args...)
 	if err != nil {
 		return fmt.Errorf("list archives: %w", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"strings"
 
 	"github.com/redrivectl/redrivectl/audit"
@@ -308,4 +309,13 @@ func conditions(q audit.Query) (string, []any) {
 		return "", nil
 	}
 	return ` WHERE ` + strings.Join(terms, ` AND `), args
+}
+
+// detailed is a record with more details; the caller's own stay as they are.
+func detailed(rec audit.Record, more map[string]string) audit.Record {
+	all := map[string]string{}
+	maps.Copy(all, rec.Details)
+	maps.Copy(all, more)
+	rec.Details = all
+	return rec
 }

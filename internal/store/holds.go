@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/reconcile"
@@ -50,15 +49,11 @@ func (s *Store) SaveHold(ctx context.Context, h reconcile.ManualHold, rec audit.
 		if err != nil {
 			return err
 		}
-		rec.Details = maps.Clone(rec.Details)
-		if rec.Details == nil {
-			rec.Details = map[string]string{}
-		}
-		rec.Details[DetailOwner] = h.Owner
+		more := map[string]string{DetailOwner: h.Owner}
 		if before != "" {
-			rec.Details[DetailPreviousOwner] = before
+			more[DetailPreviousOwner] = before
 		}
-		return t.append(ctx, rec)
+		return t.append(ctx, detailed(rec, more))
 	})
 	return before, err
 }

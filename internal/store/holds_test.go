@@ -13,7 +13,7 @@ import (
 	"github.com/redrivectl/redrivectl/redrive"
 )
 
-func holdRecord(action string) audit.Record {
+func doneRecord(action string) audit.Record {
 	return audit.Record{Action: action, Phase: audit.Outcome, Result: audit.ResultDone}
 }
 
@@ -31,12 +31,12 @@ func TestHolds(t *testing.T) {
 	}
 	one, two := hold(1, "team-a"), hold(2, "team-a")
 	for _, h := range []reconcile.ManualHold{one, two} {
-		if before, err := f.SaveHold(ctx, h, holdRecord("hold")); err != nil || before != "" {
+		if before, err := f.SaveHold(ctx, h, doneRecord("hold")); err != nil || before != "" {
 			t.Fatal(before, err)
 		}
 	}
 	two.Owner = "team-b"
-	if before, err := f.SaveHold(ctx, two, holdRecord("hold")); err != nil || before != "team-a" {
+	if before, err := f.SaveHold(ctx, two, doneRecord("hold")); err != nil || before != "team-a" {
 		t.Error(before, err)
 	}
 	other := reconcile.HoldIDOf(job.Job{JobKey: "job-1"})
@@ -45,10 +45,10 @@ func TestHolds(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
-	if err := f.ReleaseHold(ctx, one.HoldID, holdRecord("release")); err != nil {
+	if err := f.ReleaseHold(ctx, one.HoldID, doneRecord("release")); err != nil {
 		t.Error(err)
 	}
-	if err := f.ReleaseHold(ctx, one.HoldID, holdRecord("release")); !errors.Is(err, redrive.ErrNotFound) {
+	if err := f.ReleaseHold(ctx, one.HoldID, doneRecord("release")); !errors.Is(err, redrive.ErrNotFound) {
 		t.Error("released twice:", err)
 	}
 	for entity, want := range map[string][]reconcile.ManualHold{"": {two}, one.Entity: {two}, "elsewhere": nil} {

@@ -34,10 +34,10 @@ var nameSources = []string{
 	`SELECT job_key, message_id, copy FROM holds WHERE %s`,
 	`SELECT job_key, '' AS message_id, '' AS copy FROM plan_items WHERE %s`,
 	`SELECT job_key, '' AS message_id, '' AS copy FROM verdicts WHERE %s`,
-	`SELECT job_key, message_id, copy FROM (SELECT coalesce(job ->> '$.JobKey', '') AS job_key,
-    coalesce(job ->> '$.Message.MessageID', '') AS message_id, copy FROM archives) WHERE %s`,
-	`SELECT job_key, message_id, copy FROM (SELECT coalesce(job ->> '$.JobKey', '') AS job_key,
-    coalesce(job ->> '$.Message.MessageID', '') AS message_id,
+	`SELECT job_key, message_id, copy FROM (SELECT ` + keptJobKey + ` AS job_key,
+    ` + keptMessageID + ` AS message_id, copy FROM archives) WHERE %s`,
+	`SELECT job_key, message_id, copy FROM (SELECT ` + keptJobKey + ` AS job_key,
+    ` + keptMessageID + ` AS message_id,
     (job ->> '$.Message.Copy.entity') || '/' || (job ->> '$.Message.Copy.id') AS copy FROM capture_jobs) WHERE %s`,
 }
 

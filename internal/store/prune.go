@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"strconv"
 	"time"
 
@@ -113,7 +112,7 @@ func (s *Store) Prune(ctx context.Context, older time.Duration, rec audit.Record
 		if _, err := t.ExecContext(ctx, `DELETE FROM archives WHERE`+oldArchives, at.archives()...); err != nil {
 			return err
 		}
-		return t.append(ctx, p.record(rec))
+		return t.append(ctx, detailed(rec, p.details()))
 	})
 	if err != nil {
 		return Pruned{}, err
@@ -122,20 +121,18 @@ func (s *Store) Prune(ctx context.Context, older time.Duration, rec audit.Record
 	return p, err
 }
 
-func (p Pruned) record(rec audit.Record) audit.Record {
-	rec.Action, rec.Phase, rec.Result, rec.Details = "prune", audit.Outcome, audit.ResultDone, maps.Clone(rec.Details)
-	if rec.Details == nil {
-		rec.Details = map[string]string{}
-	}
+// details are what the record of a prune tells of it.
+func (p Pruned) details() map[string]string {
+	d := map[string]string{}
 	for name, n := range map[string]int64{
 		"captures": p.Captures, "captured_jobs": p.CapturedJobs, "archives": p.Archives, "archive_bytes": p.ArchiveBytes,
 	} {
-		rec.Details[name] = strconv.FormatInt(n, 10)
+		d[name] = strconv.FormatInt(n, 10)
 	}
 	if p.ArchivesSHA256 != "" {
-		rec.Details["archives_sha256"] = p.ArchivesSHA256
+		d["archives_sha256"] = p.ArchivesSHA256
 	}
-	return rec
+	return d
 }
 
 // eraseWait is how long a prune waits for those who read, in milliseconds.

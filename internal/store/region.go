@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/redrive"
@@ -51,12 +50,7 @@ func (s *Store) BindRegion(ctx context.Context, region string, rec audit.Record)
 		if _, err := t.ExecContext(ctx, `INSERT INTO meta VALUES ('region', ?)`, region); err != nil {
 			return err
 		}
-		rec.Details = maps.Clone(rec.Details)
-		if rec.Details == nil {
-			rec.Details = map[string]string{}
-		}
-		rec.Details[DetailRegion] = region
-		return t.append(ctx, rec)
+		return t.append(ctx, detailed(rec, map[string]string{DetailRegion: region}))
 	})
 	return err
 }

@@ -17,11 +17,11 @@ func TestBindRegion(t *testing.T) {
 		t.Fatal(region, err)
 	}
 	for range 2 {
-		if err := f.BindRegion(ctx, "eu-west-1", holdRecord("bind_region")); err != nil {
+		if err := f.BindRegion(ctx, "eu-west-1", doneRecord("bind_region")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.BindRegion(ctx, "us-east-1", holdRecord("bind_region")); !errors.Is(err, redrive.ErrRefused) {
+	if err := f.BindRegion(ctx, "us-east-1", doneRecord("bind_region")); !errors.Is(err, redrive.ErrRefused) {
 		t.Error("bound to another:", err)
 	}
 	if region, err := f.Region(ctx); region != "eu-west-1" || err != nil {
