@@ -147,17 +147,25 @@ func (s *session) keepAside(ctx context.Context) {
 	}
 }
 
-// releaseAside gives back everything that is held. A copy that cannot be
-// released becomes visible again when its lease ends.
+// releaseAside gives back everything that is held.
 func (s *session) releaseAside(ctx context.Context) {
+	s.letGo(ctx, func(broker.CopyID) bool { return true })
+}
+
+// letGo gives back what is held aside and of which which says so. A copy that
+// cannot be released becomes visible again when its lease ends.
+func (s *session) letGo(ctx context.Context, which func(broker.CopyID) bool) {
 	s.mu.Lock()
 	var ds []broker.Delivery
-	for _, d := range s.aside {
+	for c, d := range s.aside {
+		if !which(c) {
+			continue
+		}
+		delete(s.aside, c)
 		if d.LeaseUntil.After(s.Now()) {
 			ds = append(ds, d)
 		}
 	}
-	clear(s.aside)
 	s.mu.Unlock()
 	slices.SortFunc(ds, func(a, b broker.Delivery) int { return compareCopies(a.Copy, b.Copy) })
 	inBatches(ds, s.caps.MaxBatch, func(ds []broker.Delivery) []broker.Result { return s.Broker.Release(ctx, ds) })

@@ -234,12 +234,18 @@ func (s *session) closeNow(ctx context.Context, t todo) error {
 }
 
 // settleIntents carries open intents; a dead copy that is gone leaves its
-// outcome unknown for good.
+// outcome unknown for good. Copies of other items of the plan that came meanwhile
+// are let go, so that the next step receives them.
 func (s *session) settleIntents(ctx context.Context, set []int, guard func(context.Context) error) error {
 	if len(set) == 0 {
 		return nil
 	}
-	if err := s.loop(ctx, set, guard); err != nil {
+	err := s.loop(ctx, set, guard)
+	s.letGo(context.WithoutCancel(ctx), func(c broker.CopyID) bool {
+		i, ok := s.tracker.at[c.String()]
+		return ok && s.tracker.isOpen(i)
+	})
+	if err != nil {
 		return err
 	}
 	return s.gone(ctx, set, ItemEnd{endUnknown, "copy_gone"})

@@ -101,7 +101,7 @@ func compareCopies(a, b broker.CopyID) int { return strings.Compare(a.String(), 
 // reasonOf is an error as a record keeps it: the first line, bounded, so that a
 // broker's text cannot carry a payload into the log.
 func reasonOf(err error) string {
-	for _, known := range []error{broker.ErrLeaseLost, broker.ErrTooLarge, broker.ErrThrottled, broker.ErrNoQueue} {
+	for _, known := range []error{broker.ErrLeaseLost, broker.ErrTooLarge, broker.ErrThrottled, broker.ErrNoQueue, broker.ErrDenied} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}

@@ -42,6 +42,7 @@ type session struct {
 	editor  *Editor // nil: the plan edits nothing, or its rule cannot be applied
 
 	mu      sync.Mutex
+	denied  *DeniedError // ends the run before the next batch
 	aside   map[broker.CopyID]broker.Delivery
 	entries map[int]entry
 	met     map[broker.CopyID]bool // every copy that was held aside, ever
@@ -97,7 +98,10 @@ func (s *session) loop(ctx context.Context, set []int, guard func(context.Contex
 		g.Go(func() error { return s.worker(ctx2, set, guard) })
 	}
 	err := g.Wait()
-	if err == nil || ctx.Err() == nil {
+	if err == nil {
+		return s.notDenied()
+	}
+	if ctx.Err() == nil {
 		return err
 	}
 	if errors.Is(err, context.Canceled) {
@@ -116,7 +120,7 @@ func (s *session) worker(ctx context.Context, set []int, guard func(context.Cont
 		found, err := s.once(ctx, set, open, guard)
 		var failed *receiveError
 		switch {
-		case errors.As(err, &failed) && misses+1 < s.EmptyTries && !errors.Is(err, broker.ErrNoQueue):
+		case errors.As(err, &failed) && misses+1 < s.EmptyTries && !errors.Is(err, broker.ErrNoQueue) && !errors.Is(err, broker.ErrDenied):
 			misses++
 		case err != nil:
 			return err
@@ -194,7 +198,7 @@ func (s *session) batch(ctx context.Context, set []int, n int) (found bool, used
 			s.leave(ws)
 			return true, len(ws), err
 		}
-		if s.ordered && s.reopened(wave) {
+		if s.ordered && s.reopened(wave) || s.notDenied() != nil {
 			for _, w := range waves[i+1:] {
 				s.giveBack(ctx, w...)
 			}
@@ -246,6 +250,9 @@ func (s *session) mayGoOn(ctx context.Context) error {
 // mayHold asks for what even acknowledging needs.
 func (s *session) mayHold(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.notDenied(); err != nil {
 		return err
 	}
 	return s.lease.check(ctx)

@@ -329,12 +329,15 @@ func (s *session) dropExpired(ctx context.Context, ws []*work) ([]*work, error) 
 
 // unsent is how an item ends whose publish was not done. One that the broker
 // asked to slow down for stays open: its intent and its row stand, so it is
-// sent by a later batch at the lower rate.
+// sent by a later batch at the lower rate. So does one that the broker does not
+// permit, where its row lets resume send it; the run ends.
 func (s *session) unsent(w *work, r broker.Result) ItemEnd {
 	switch {
 	case r.Outcome == broker.Unknown:
 		return ItemEnd{endUnknown, "publish"}
 	case errors.Is(r.Err, broker.ErrThrottled) && s.again(w):
+		return ItemEnd{}
+	case s.deny("send to "+w.item.Destination, r) && s.writable() && s.again(w):
 		return ItemEnd{}
 	default:
 		return ItemEnd{endFailed, "publish_refused"}
@@ -366,6 +369,9 @@ func (s *session) acknowledge(ctx context.Context, ws []*work) ([]*work, error) 
 		switch {
 		case rs[i].Outcome == broker.Done:
 			s.tracker.end(w.index, endOf(w.action))
+		case s.deny("delete from "+s.plan.Entity, rs[i]):
+			s.tracker.end(w.index, ItemEnd{endUnknown, "ack"})
+			s.setAside(w.delivery)
 		case rs[i].Outcome == broker.Refused && s.again(w):
 			s.giveBack(ctx, w) // another delivery of this copy may be acknowledged
 		default:

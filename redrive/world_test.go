@@ -365,6 +365,8 @@ func (b *faultyBroker) Publish(ctx context.Context, to string, ms []broker.Outgo
 
 func (b *faultyBroker) Ack(ctx context.Context, ds []broker.Delivery) []broker.Result {
 	switch err := b.w.call("ack"); {
+	case errors.Is(err, broker.ErrDenied):
+		return broker.All(len(ds), broker.Result{Outcome: broker.Refused, Err: err})
 	case errors.Is(err, errLost):
 		b.Broker.Ack(ctx, ds)
 		return broker.All(len(ds), broker.Result{Err: err})

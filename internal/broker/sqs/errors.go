@@ -24,6 +24,13 @@ var throttles = []string{
 	"RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded", "KmsThrottled",
 }
 
+// denials are the codes of credentials that permit nothing, beside the codes of
+// denied actions and keys, which meaning knows by how they begin.
+var denials = []string{
+	"InvalidSecurity", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId", "MissingAuthenticationToken",
+	"SignatureDoesNotMatch", "IncompleteSignature", "ExpiredToken", "ExpiredTokenException", "OptInRequired",
+}
+
 // missing are the codes of a queue that is not there.
 var missing = []string{"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "QueueDeletedRecently"}
 
@@ -40,7 +47,7 @@ func meaning(code string) error {
 		return broker.ErrThrottled
 	case slices.Contains(missing, code) || code == "NonExistentQueue":
 		return broker.ErrNoQueue
-	case strings.HasPrefix(code, "Kms") || strings.HasPrefix(code, "AccessDenied") || code == "InvalidSecurity":
+	case strings.HasPrefix(code, "Kms") || strings.HasPrefix(code, "AccessDenied") || slices.Contains(denials, code):
 		return broker.ErrDenied
 	default:
 		return nil
