@@ -95,3 +95,31 @@ func TestMessages(t *testing.T) {
 		}
 	}
 }
+
+// The last cause gives the class; another try that the message names, and whose
+// outcome is open, takes the proof that nothing was sent.
+func TestDoubt(t *testing.T) {
+	t.Parallel()
+	p := defaultPolicy(t)
+	for _, c := range []struct {
+		code, message string
+		class         classify.Class
+		effect        classify.Effect
+	}{
+		{"", "got 500, then 429", classify.Throttled, classify.EffectUnknown},
+		{"429", "upstream answered 503", classify.Throttled, classify.EffectUnknown},
+		{"", "status 502, retried: status 503, Retry-After: 30", classify.Unavailable, classify.EffectUnknown},
+		{"", "status 503, Retry-After: 30", classify.Unavailable, classify.EffectNone},
+		{"", "got 404, then 429", classify.Throttled, classify.EffectNone},
+		{"", "429 Too Many Requests for order 500", classify.Throttled, classify.EffectNone},
+		{"", "read: connection reset by peer; retry 2: dial tcp: connection refused", classify.Unavailable, classify.EffectUnknown},
+		{"429", "attempt 1: read timed out; attempt 2: too many requests", classify.Throttled, classify.EffectUnknown},
+		{"", "Connection to api timed out. (connect timeout=5)", classify.Unavailable, classify.EffectNone},
+		{"400", `field "connection reset" is not one of ours`, classify.RejectedPayload, classify.EffectNone},
+	} {
+		r := p.Classify(job.Job{Failure: job.Failure{Code: c.code, Message: c.message}}, now)
+		if r.Class != c.class || r.Effect != c.effect {
+			t.Errorf("%s %s: class %s, effect %s; want %s, %s", c.code, c.message, r.Class, r.Effect, c.class, c.effect)
+		}
+	}
+}

@@ -94,10 +94,15 @@ func (p *Policy) WithMaxAge(d time.Duration) *Policy {
 // Classify says which class a job belongs to. It is pure. A job past its
 // maximum age, or past the broker's expiry, is expired whatever stopped it; the
 // effect stays the worse of both classes, because being late proves nothing
-// about what was sent.
+// about what was sent. So it is where the message names another try whose outcome
+// is open.
 func (p *Policy) Classify(j job.Job, now time.Time) Result {
-	class, name := p.match(newFacts(&j, now))
-	r := p.Of(class, name)
+	f := newFacts(&j, now)
+	class, rule := p.match(f)
+	r := p.Of(class, rule)
+	if f.cause.Doubt {
+		r.Effect = EffectUnknown
+	}
 	late := p.late(j, r, now)
 	if late == "" || class == Expired {
 		return r

@@ -44,7 +44,7 @@ decode failed|decode error|decode exception|decoding failed|decoding error|faile
 invalid utf|invalid base64|not in gzip format|bad magic number|unicode decode error|corrupt|corrupted|invalid protobuf|wire type|not well formed|data exception|data format exception|encoding error|undecodable|json mapping exception|unparseable|unparsable|invalid encoding|poison message|eof in string|json processing exception|bad message format`,
 	SignalUnsupported: `not implemented|notimplemented|unimplemented|not supported|notsupported|unsupported operation|unsupported|method not allowed|methodnotallowed|no handler|nohandler|handler not found|no handler found|no such handler|no handlers|unknown message type|unknown event type|unknown job type|unknown task|unknown command|unregistered task|task not registered|not registered task|no consumer|no route|unknown type|unknown type id|
 unsupported message|unsupported event|unsupported type|unsupported media type|handler missing|no subscriber|no mapping|unknown action|no handler for message|no listener|unhandled message type|import module error|handlernotfound|unrecognized message type|not registered for|missing process handler`,
-	NoSignal: `duplicate key error|foreign key error|primary key error`, // of the application's data, and no missing key
+	NoSignal:      `duplicate key error|foreign key error|primary key error`, // of the application's data, and no missing key
 	SignalExpired: `message expired|ttl expired|ttlexpired|time to live|ttl exceeded|message has expired|ttl expired exception`,
 }
 
@@ -103,6 +103,20 @@ func lastPhrase(ws []word, text bool) hit {
 	}
 	first := ws[bestEnd-bestLen+1]
 	return hit{Cause: Cause{Signal: best.signal, Phrase: strings.Join(best.words, " ")}, weak: best.weak, strong: best.strong, at: ws[bestEnd].end, from: first.start}
+}
+
+// states reports whether a text says in so many words that a request was under
+// way when it ended in the signal's way.
+func states(ws []word, signal Signal) bool {
+	index := phrases()
+	for i := range ws {
+		for _, p := range index[ws[i].text] {
+			if p.strong && p.signal == signal && !ws[i].loose && matches(ws[i:], p) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func matches(ws []word, p phrase) bool {

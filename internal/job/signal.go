@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -45,6 +46,10 @@ type Cause struct {
 	HTTPStatus int
 	// RetryAfter reports that the message names a Retry-After of the server.
 	RetryAfter bool
+	// Doubt reports that the message names another try too, whose outcome is
+	// open: a status of 500 or above that did not decide, a request that was cut or
+	// timed out. Such a failure never proves that nothing was sent.
+	Doubt bool
 }
 
 // CauseOf weighs a failure: its code first, then the innermost type, then the
@@ -67,7 +72,7 @@ func CauseOf(f Failure) Cause {
 	case text.strong && !uncertain(c.Signal) && c.HTTPStatus == 0:
 		c = text
 	}
-	c.RetryAfter = namesRetryAfter(f.Message)
+	c.RetryAfter, c.Doubt = namesRetryAfter(f.Message), text.leavesOpen(c)
 	return c.Cause
 }
 
@@ -83,6 +88,18 @@ type hit struct {
 	strong bool // words that state an unknown outcome
 	from   int  // where in the text the phrase begins, and
 	at     int  // where it ends
+
+	// What else a text names that leaves an outcome open:
+	statuses []int // of 500 and above
+	cut      bool  // a connection was cut under way
+	timedOut bool
+}
+
+// leavesOpen reports whether the text names a try with an open outcome beside the
+// cause that decided. A time-out beside "no connection" is that of connecting.
+func (h hit) leavesOpen(decided hit) bool {
+	other := func(status int) bool { return status != decided.HTTPStatus }
+	return h.cut || h.timedOut && decided.Signal != SignalRefused || slices.ContainsFunc(h.statuses, other)
 }
 
 // fromCode reads a code field: an HTTP status, or a name. 200 and 0 say nothing.

@@ -12,10 +12,18 @@ func lastInText(text string) hit {
 		return hit{}
 	}
 	ws := words(text)
-	h := lastPhrase(ws, true)
-	if s := lastStatus(text, ws); s.Signal != NoSignal && (s.at > h.at || s.absorbs(h)) {
-		h = s
+	h, statuses := lastPhrase(ws, true), namedStatuses(text, ws)
+	if n := len(statuses); n > 0 {
+		if s := statuses[n-1]; s.at > h.at || s.absorbs(h) {
+			h = s
+		}
 	}
+	for _, s := range statuses {
+		if s.HTTPStatus >= 500 {
+			h.statuses = append(h.statuses, s.HTTPStatus)
+		}
+	}
+	h.cut, h.timedOut = states(ws, SignalReset), states(ws, SignalTimeout)
 	if h.Signal != NoSignal {
 		h.From, h.Phrase = FromMessage, strings.TrimSpace(text[h.from:h.at])
 	}
@@ -29,21 +37,22 @@ func (h hit) absorbs(p hit) bool {
 	return p.from >= h.at && p.from-h.at <= 2 && p.Signal != SignalTimeout
 }
 
-// lastStatus finds the last failing HTTP status that stands in a context which
-// makes it one.
-func lastStatus(text string, ws []word) hit {
+// namedStatuses finds the failing HTTP statuses that stand in a context which
+// makes them such, in their order.
+func namedStatuses(text string, ws []word) []hit {
 	if mail(ws) {
-		return hit{}
+		return nil
 	}
-	var last hit
+	var found []hit
 	for i := range ws {
 		n, ok := httpStatus(ws[i].text)
-		if ok && (isStatus(text, ws, i) || last.Signal != NoSignal && isSequel(text, ws, i)) {
-			last = statusHit(n, FromMessage, ws[i].text)
-			last.from, last.at = ws[i].start, ws[i].end
+		if ok && (isStatus(text, ws, i) || len(found) > 0 && isSequel(text, ws, i)) {
+			s := statusHit(n, FromMessage, ws[i].text)
+			s.from, s.at = ws[i].start, ws[i].end
+			found = append(found, s)
 		}
 	}
-	return last
+	return found
 }
 
 // mail reports that a text is about SMTP, whose reply codes are other numbers.
