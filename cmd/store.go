@@ -160,6 +160,11 @@ func (a *app) archiveTable() ([]string, func(archiveView) []string) {
 				}
 			}
 	}
+	if a.terminal().Width < roomy { // the job is what import asks for
+		return []string{"run", "action", "job", "kept until"}, func(v archiveView) []string {
+			return []string{short(v.Run), v.Action, firstText(or(v.JobKey), v.MessageID), v.KeptUntil.Format(time.DateOnly)}
+		}
+	}
 	return []string{"run", "action", "job", "copy", "owner", "kept until"}, func(v archiveView) []string {
 		return []string{short(v.Run), v.Action, firstText(or(v.JobKey), v.MessageID), v.CopyID, v.Owner, v.KeptUntil.Format(time.DateOnly)}
 	}
