@@ -5,6 +5,8 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"github.com/redrivectl/redrivectl/internal/term"
@@ -25,7 +27,20 @@ type stream struct {
 
 func newStream(a *app, key string, headers []string) *stream {
 	w := bufio.NewWriter(a.stdout)
+	if isPipe(a.stdout) && term.Detect(a.stderr, a.lookupEnv, a.noColor).IsTTY {
+		a.live.End() // else it stands before the rows that a pager or a grep shows
+		a.live = nil
+	}
 	return &stream{app: a, key: key, headers: headers, w: w, csv: csv.NewWriter(w)}
+}
+
+func isPipe(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeNamedPipe != 0
 }
 
 // add writes one element: as JSON, or as the cells of its row.

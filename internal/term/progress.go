@@ -32,7 +32,7 @@ type Progress struct {
 	start  time.Time
 	last   time.Time
 	drawn  bool
-	broken bool
+	broken bool // nothing is told any more
 }
 
 // NewProgress tells the progress on w, which t describes. Time is what now says.
@@ -86,6 +86,16 @@ func (p *Progress) Finish() {
 	if p.drawn {
 		p.write("\r" + eraseLine)
 		p.drawn = false
+	}
+}
+
+// End takes the line off the terminal for good: later steps are not told.
+func (p *Progress) End() {
+	p.Finish()
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.broken = true
 	}
 }
 

@@ -129,7 +129,9 @@ func TestProgressOnTerminal(t *testing.T) {
 	clock.at = clock.at.Add(redrawEvery)
 	p.Update(Step{What: "looking at many messages", Done: 3})
 	p.Finish()
-	p.Finish()
+	p.End()
+	clock.at = clock.at.Add(redrawEvery)
+	p.Update(Step{What: "after its end", Done: 4})
 	want := "\r\x1b[Klooking: 1\r\x1b[Klooking at many me…\r\x1b[K"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -142,6 +144,7 @@ func TestProgressQuietAndBroken(t *testing.T) {
 	quiet := NewProgress(failingWriter{}, Terminal{IsTTY: true}, true, clock.now)
 	quiet.Update(Step{What: "x"})
 	quiet.Finish()
+	quiet.End()
 	broken := NewProgress(failingWriter{}, Terminal{IsTTY: true, Width: 80}, false, clock.now)
 	broken.Update(Step{What: "x"})
 	broken.Finish()
