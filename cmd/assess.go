@@ -101,10 +101,8 @@ func (a *app) shares(q *queue) (origin, rows bool) {
 			continue
 		}
 		origin = origin || other.Consumer != q.cfg.Consumer && sameOrigin(q.cfg, other)
-		scoped := q.ledger != nil && q.ledger.Capabilities().Scoped
-		apart := scoped && q.cfg.Consumer != "" && other.Consumer != "" && q.cfg.Consumer != other.Consumer
 		alike := other.Provider == q.cfg.Provider && other.Worker == q.cfg.Worker
-		rows = rows || !apart && !alike
+		rows = rows || !q.apart(other) && !alike
 	}
 	return origin, rows
 }

@@ -241,7 +241,7 @@ func (o *importOptions) fromArchive(ctx context.Context, st *store.Store) (origi
 		err = fail(exitRefused, "redrivectl store archives --run "+string(r.ID), "run %s archived no such copy", r.ID)
 	case r.Lives:
 		err = fail(exitRefused, "redrivectl runs show "+string(r.ID), "run %s of %s is under way", r.ID, r.Holder)
-	case r.State != redrive.RunFinished && r.State != redrive.RunAborted:
+	case !r.State.Ended():
 		from.notes = append(from.notes, fmt.Sprintf("run %s has not ended: resuming it may take off again what is put back now", r.ID))
 	}
 	return from, err

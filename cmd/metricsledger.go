@@ -35,10 +35,7 @@ func (m *queueMetrics) ledgerFigures(ctx context.Context, seen *lookSeen) error 
 	if err != nil {
 		return err
 	}
-	w := ledger.Window{}
-	if m.queue.ledger.Capabilities().Scoped {
-		w.Consumer = m.queue.cfg.Consumer
-	}
+	w := m.queue.rows()
 	if err := m.pendingRows(ctx, w, now, seen); err != nil {
 		return err
 	}
@@ -48,10 +45,8 @@ func (m *queueMetrics) ledgerFigures(ctx context.Context, seen *lookSeen) error 
 // sharesRows: another queue has the same ledger, and no consumer keeps their rows
 // apart, so that a count of rows is no queue's.
 func (m *queueMetrics) sharesRows() bool {
-	scoped := m.queue.ledger.Capabilities().Scoped && m.queue.cfg.Consumer != ""
 	for name, other := range m.app.cfg.Queues {
-		apart := scoped && other.Consumer != "" && other.Consumer != m.queue.cfg.Consumer
-		if name != m.queue.name && other.Ledger == m.queue.cfg.Ledger && !apart {
+		if name != m.queue.name && other.Ledger == m.queue.cfg.Ledger && !m.queue.apart(other) {
 			return true
 		}
 	}
@@ -145,11 +140,8 @@ func (m *queueMetrics) percentiles(name string, values []float64) {
 	}
 }
 
-// orphaned: the row's send deadline had passed when the look was made, and the
-// look saw no copy of it.
+// orphaned: nobody would finish the row when the look was made, and the look saw
+// no copy of it.
 func (s *lookSeen) orphaned(r ledger.Row, claimLife time.Duration) bool {
-	if !s.whole() || r.State == ledger.Queued || r.LateAccept || s.keys[r.JobKey] {
-		return false
-	}
-	return r.UpdatedAt.Before(s.at) && (r.State == ledger.Fenced || reconcile.SendDeadline(r, claimLife).Before(s.at))
+	return s.whole() && !s.keys[r.JobKey] && r.UpdatedAt.Before(s.at) && reconcile.Abandoned(r, s.at, claimLife)
 }

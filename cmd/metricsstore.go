@@ -10,15 +10,6 @@ import (
 	"github.com/redrivectl/redrivectl/redrive"
 )
 
-var (
-	openPlanStates = []redrive.PlanState{redrive.PlanWaiting, redrive.PlanApproved, redrive.PlanRunning}
-	openRunStates  = []redrive.RunState{redrive.RunRunning, redrive.RunPaused, redrive.RunInterrupted, redrive.RunFailed, runDead}
-	verdicts       = []reconcile.Verdict{
-		reconcile.Accepted, reconcile.Rejected, reconcile.NotAccepted, reconcile.ProvisionalNo, reconcile.TooEarly,
-		reconcile.TooOld, reconcile.Ambiguous, reconcile.Unavailable,
-	}
-)
-
 // runDead is the label of a run that has not ended and whose lease has: it was
 // killed, and waits for resume.
 const runDead redrive.RunState = "dead"
@@ -30,8 +21,10 @@ func (m *queueMetrics) storeFigures(ctx context.Context, entity string) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range openPlanStates {
-		m.set.Add("redrivectl_plans", float64(f.Plans[s]), m.name, string(s))
+	for _, s := range redrive.PlanStates() {
+		if s.Live() {
+			m.set.Add("redrivectl_plans", float64(f.Plans[s]), m.name, string(s))
+		}
 	}
 	m.runs(f.Runs)
 	if m.queue.cfg.Provider != "" {
@@ -58,14 +51,16 @@ func (m *queueMetrics) runs(runs []store.RunFigures) {
 		}
 		open[r.State]++
 	}
-	for _, s := range openRunStates {
-		m.set.Add("redrivectl_runs", float64(open[s]), m.name, string(s))
+	for _, s := range append(redrive.RunStates(), runDead) {
+		if !s.Ended() {
+			m.set.Add("redrivectl_runs", float64(open[s]), m.name, string(s))
+		}
 	}
 	m.set.Distribution("redrivectl_run_items", sizes, m.name)
 }
 
 func (m *queueMetrics) answers(f store.Figures) {
-	for _, v := range verdicts {
+	for _, v := range reconcile.AllVerdicts() {
 		m.set.Add("redrivectl_verdicts_total", float64(f.Verdicts[v]), m.name, string(v))
 	}
 	for hundreds, n := range f.Answers {

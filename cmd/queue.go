@@ -84,6 +84,22 @@ func described(ctx context.Context, b broker.Broker, name string) (broker.Descri
 	return d, nil
 }
 
+// rows are the rows of the queue's ledger that are its own, as far as the ledger
+// can tell.
+func (q *queue) rows() ledger.Window {
+	w := ledger.Window{}
+	if q.ledger.Capabilities().Scoped {
+		w.Consumer = q.cfg.Consumer
+	}
+	return w
+}
+
+// apart reports that consumers keep the rows of two queues of one ledger apart.
+func (q *queue) apart(other config.Queue) bool {
+	scoped := q.ledger != nil && q.ledger.Capabilities().Scoped
+	return scoped && q.cfg.Consumer != "" && other.Consumer != "" && q.cfg.Consumer != other.Consumer
+}
+
 // configured are the names of the queues in the config, in alphabetical order.
 func configured(cfg *config.Config) []string { return slices.Sorted(maps.Keys(cfg.Queues)) }
 

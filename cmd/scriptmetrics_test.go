@@ -14,6 +14,8 @@ import (
 
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/metrics"
+	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
 )
 
 // exposition [-all] [WORD...] holds the last output against the definitions: it is
@@ -95,13 +97,13 @@ func labelWords(ts *testscript.TestScript, more []string) map[string]bool {
 	for _, s := range pendingStates {
 		words[string(s)] = true
 	}
-	for _, s := range openPlanStates {
+	for _, s := range redrive.PlanStates() {
 		words[string(s)] = true
 	}
-	for _, s := range openRunStates {
+	for _, s := range append(redrive.RunStates(), runDead) {
 		words[string(s)] = true
 	}
-	for _, v := range verdicts {
+	for _, v := range reconcile.AllVerdicts() {
 		words[string(v)] = true
 	}
 	return words

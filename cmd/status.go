@@ -182,14 +182,11 @@ func (a *app) statusLedger(ctx context.Context, q *queue, keys map[string]bool, 
 		return fmt.Errorf("ledger of %s: %w", q.name, err)
 	}
 	pending, orphans := 0, 0
-	w := ledger.Window{States: []ledger.State{ledger.Sending, ledger.Fenced}}
-	if q.ledger.Capabilities().Scoped {
-		w.Consumer = q.cfg.Consumer
-	}
+	w := q.rows()
+	w.States = []ledger.State{ledger.Sending, ledger.Fenced}
 	err = q.ledger.Scan(ctx, w, func(r ledger.Row) error {
 		pending++
-		past := r.State == ledger.Fenced || !now.Before(reconcile.SendDeadline(r, q.cfg.Worker.ClaimLife))
-		if past && !r.LateAccept && !keys[r.JobKey] {
+		if reconcile.Abandoned(r, now, q.cfg.Worker.ClaimLife) && !keys[r.JobKey] {
 			orphans++
 		}
 		return nil
@@ -220,7 +217,7 @@ func (a *app) statusStore(ctx context.Context, st *store.Store, name string, v *
 		return err
 	}
 	for _, r := range runs {
-		if r.State == redrive.RunRunning || r.State == redrive.RunPaused || r.State == redrive.RunInterrupted || r.State == redrive.RunFailed {
+		if !r.State.Ended() {
 			v.OpenRuns = append(v.OpenRuns, openRunView{string(r.ID), string(r.State), r.Lives, r.Holder})
 		}
 	}

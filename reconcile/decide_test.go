@@ -36,7 +36,7 @@ func lifts() []Lifts {
 // everyInput calls f for every combination of the table's inputs that has the
 // given disposition.
 func everyInput(d classify.Disposition, f func(*Input)) {
-	for _, s := range Standings() {
+	for _, s := range standings() {
 		for _, v := range verdicts {
 			for _, e := range effects {
 				everyFlag(Input{Disposition: d, Standing: s, Verdict: v, Effect: e}, f)
@@ -289,5 +289,14 @@ func TestDecideFirstMatchWins(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// standings lists every standing.
+func standings() []Standing {
+	return []Standing{
+		NoLedger, NotWritten, Purged, RowMissing, RowUnreadable, RowOlder, Unscoped, InFlight,
+		NeverClaimed, QueuedClaimed, SendingPast, StandsFenced, StandsFailed, Committed,
+		StandsReplaced, ReplacementSent,
 	}
 }

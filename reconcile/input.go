@@ -28,15 +28,6 @@ const (
 	ReplacementSent Standing = "replacement_sent" // replaced by an edit that was sent
 )
 
-// Standings lists every standing.
-func Standings() []Standing {
-	return []Standing{
-		NoLedger, NotWritten, Purged, RowMissing, RowUnreadable, RowOlder, Unscoped, InFlight,
-		NeverClaimed, QueuedClaimed, SendingPast, StandsFenced, StandsFailed, Committed,
-		StandsReplaced, ReplacementSent,
-	}
-}
-
 // Asking says whether the provider can be asked about the job at all.
 type Asking string
 

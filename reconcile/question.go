@@ -88,7 +88,7 @@ func quietWithoutDeadline(row ledger.Row, claimLife time.Duration) time.Time {
 	if row.State == ledger.Fenced {
 		return row.FencedAt
 	}
-	return SendDeadline(row, claimLife)
+	return sendDeadline(row, claimLife)
 }
 
 func latest(a, b time.Time) time.Time {

@@ -28,6 +28,11 @@ const (
 	Unavailable   Verdict = "unavailable"
 )
 
+// AllVerdicts are all but None.
+func AllVerdicts() []Verdict {
+	return []Verdict{Accepted, Rejected, NotAccepted, ProvisionalNo, TooEarly, TooOld, Ambiguous, Unavailable}
+}
+
 // Action is what may be done with a job now.
 type Action string
 

@@ -195,8 +195,7 @@ func (w *work) orphans(ctx context.Context, as []Assessed) ([]*subject, error) {
 	}
 	var ss []*subject
 	err := w.Ledger.Scan(ctx, window, func(row ledger.Row) error {
-		past := row.State == ledger.Fenced || !w.now.Before(SendDeadline(row, w.Settings.ClaimLife))
-		if have[row.JobKey] || row.LateAccept || !past || CrossesRegion(w.Settings.Region, row.Region) {
+		if have[row.JobKey] || !Abandoned(row, w.now, w.Settings.ClaimLife) || CrossesRegion(w.Settings.Region, row.Region) {
 			return nil
 		}
 		s := &subject{key: row.Key, standing: standingByState(row)}

@@ -67,7 +67,7 @@ func standingPresent(in StandingInput, r ledger.Row) Standing {
 	case r.State == ledger.Replaced:
 		return StandsReplaced
 	case r.State == ledger.Queued && in.RunLives,
-		r.State == ledger.Sending && in.Now.Before(SendDeadline(r, in.ClaimLife)):
+		r.State == ledger.Sending && in.Now.Before(sendDeadline(r, in.ClaimLife)):
 		return InFlight
 	case older(r, in.Seen):
 		return RowOlder
@@ -114,10 +114,10 @@ func older(r ledger.Row, seen *SeenRow) bool {
 	return seen != nil && (r.Attempt < seen.Attempt || r.UpdatedAt.Before(seen.UpdatedAt))
 }
 
-// SendDeadline is when a claim of the row ends at the latest. A ledger that
+// sendDeadline is when a claim of the row ends at the latest. A ledger that
 // records no deadline is given claimLife from the claim, or from the row's last
 // change where it records no claim either.
-func SendDeadline(r ledger.Row, claimLife time.Duration) time.Time {
+func sendDeadline(r ledger.Row, claimLife time.Duration) time.Time {
 	switch {
 	case !r.SendDeadline.IsZero():
 		return r.SendDeadline
@@ -125,5 +125,18 @@ func SendDeadline(r ledger.Row, claimLife time.Duration) time.Time {
 		return r.ClaimedAt.Add(claimLife)
 	default:
 		return r.UpdatedAt.Add(claimLife)
+	}
+}
+
+// Abandoned reports that nobody would finish a row as of a moment: it was fenced,
+// or sending past its deadline. With no copy in its queue it is an orphan.
+func Abandoned(r ledger.Row, at time.Time, claimLife time.Duration) bool {
+	switch {
+	case r.LateAccept:
+		return false
+	case r.State == ledger.Sending:
+		return !at.Before(sendDeadline(r, claimLife))
+	default:
+		return r.State == ledger.Fenced
 	}
 }

@@ -215,6 +215,14 @@ const (
 	RunInterrupted RunState = "interrupted"
 )
 
+// RunStates are all states, those that a run can be in before its end first.
+func RunStates() []RunState {
+	return []RunState{RunRunning, RunPaused, RunInterrupted, RunFailed, RunFinished, RunAborted}
+}
+
+// Ended reports whether the run is over for good; any other can be resumed.
+func (s RunState) Ended() bool { return s == RunFinished || s == RunAborted }
+
 // Lease is the right to act on one dead-letter queue. Token grows with every
 // holder; a record written under an older token is refused.
 type Lease struct {

@@ -182,7 +182,7 @@ func (t *tx) readmit(ctx context.Context, b redrive.Begin) (redrive.StoredPlan, 
 	if r.Lives {
 		return redrive.StoredPlan{}, t.taken(ctx, "plan", b.Run)
 	}
-	if r.State == redrive.RunFinished || r.State == redrive.RunAborted {
+	if r.State.Ended() {
 		return redrive.StoredPlan{}, refuse("run %s is %s: %w", b.Run, r.State, redrive.ErrRefused)
 	}
 	p, err := t.store.onePlan(ctx, t, r.Plan)
@@ -250,7 +250,7 @@ func (s *Store) End(ctx context.Context, l redrive.Lease, state redrive.RunState
 			return err
 		}
 		plan, err := t.endRun(ctx, l, state, string(report))
-		if err == nil && (state == redrive.RunFinished || state == redrive.RunAborted) {
+		if err == nil && state.Ended() {
 			_, err = t.ExecContext(ctx, `UPDATE plans SET state = 'finished' WHERE id = ? AND state = 'running'`, string(plan))
 		}
 		rec.Run, rec.Plan = string(l.Run), string(plan)
