@@ -53,7 +53,7 @@ func (t *tracer) run(ctx context.Context) error {
 		return err
 	}
 	for _, s := range t.sources {
-		if s.State == "unavailable" {
+		if s.silent() {
 			t.app.note("%s did not answer: %s", s.Source, or(s.Why))
 		}
 	}
@@ -117,7 +117,7 @@ func (t *tracer) askedOf() string {
 	var names []string
 	for _, s := range t.sources {
 		name := s.Source
-		if s.State == "unavailable" {
+		if s.silent() {
 			name += " (did not answer: " + or(s.Why) + ")"
 		}
 		names = append(names, name)

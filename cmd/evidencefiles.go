@@ -292,7 +292,7 @@ func (g *evidenceGatherer) addPlans(ctx context.Context) error {
 // addTrace adds the time line, and names the sources that did not answer.
 func (g *evidenceGatherer) addTrace(context.Context) error {
 	for _, s := range g.sources {
-		if s.State == "unavailable" {
+		if s.silent() {
 			g.missing, g.partly = append(g.missing, s.Source+": "+or(s.Why)), true
 		}
 	}
