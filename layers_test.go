@@ -28,7 +28,7 @@ var layers = []struct {
 	{".", []string{"cmd"}},
 	{"cmd", []string{"*"}},
 	{"internal/tui", []string{"redrive", "reconcile", "audit", "internal/classify", "internal/job", "internal/broker", "internal/ledger", "internal/provider", "internal/term"}},
-	{"redrive", []string{"reconcile", "audit", "internal/classify", "internal/job", "internal/broker", "internal/ledger", "internal/provider", "internal/crash"}},
+	{"redrive", []string{"reconcile", "audit", "internal/classify", "internal/job", "internal/broker", "internal/ledger", "internal/provider", "internal/expr", "internal/crash"}},
 	{"reconcile", []string{"audit", "internal/classify", "internal/job", "internal/broker", "internal/ledger", "internal/provider", "internal/crash"}},
 	{"internal/classify", []string{"internal/job", "internal/broker", "internal/expr"}},
 	{"internal/job", []string{"internal/broker", "internal/expr"}},

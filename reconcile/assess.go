@@ -257,7 +257,7 @@ func (r *Reconciler) effect(v *view, a Assessed, s Standing) (classify.Effect, b
 	in := EffectInput{
 		Message: a.Class.Effect, Silent: a.Job.Failure.Empty(), Receives: a.Job.Message.Receives,
 		TriedBefore: v.tried[a.Job.PayloadSHA256],
-		Row: a.present(), TransportRetries: r.Settings.TransportRetries,
+		Row:         a.present(), TransportRetries: r.Settings.TransportRetries,
 	}
 	in.History = a.Row != nil && r.Ledger.Capabilities().History
 	e := EffectOf(in)

@@ -183,27 +183,48 @@ func only(ctx context.Context, code *gojq.Code, in any) (any, error) {
 	if len(outs) != 1 {
 		return nil, &editError{"edit_failed", errors.New("it does not yield exactly one value")}
 	}
-	if !finite(outs[0]) {
-		return nil, &editError{"edit_failed", errors.New("it yields a number that JSON does not have")}
+	left := budget(editBytes)
+	if err := left.take(outs[0]); err != nil {
+		return nil, err
 	}
 	return outs[0], nil
 }
 
-// finite reports that a value has no number that JSON cannot hold.
-func finite(v any) bool {
+// budget is how many bytes of JSON a value may still have. It is asked before the
+// value is written, since a payload can make a short rule yield a huge one.
+type budget int
+
+// take takes off what the value has at the least. Too much of it is an *editError,
+// and so is a number that JSON cannot hold.
+func (b *budget) take(v any) error {
 	switch v := v.(type) {
 	case float64:
-		return !math.IsNaN(v) && !math.IsInf(v, 0)
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return &editError{"edit_failed", errors.New("it yields a number that JSON does not have")}
+		}
+	case string:
+		*b -= budget(len(v))
 	case []any:
-		return !slices.ContainsFunc(v, func(x any) bool { return !finite(x) })
-	case map[string]any:
+		if *b -= budget(len(v)); *b < 0 { // before all of it is looked at
+			break
+		}
 		for _, x := range v {
-			if !finite(x) {
-				return false
+			if err := b.take(x); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for k, x := range v {
+			*b -= budget(len(k))
+			if err := b.take(x); err != nil {
+				return err
 			}
 		}
 	}
-	return true
+	if *b -= 1; *b < 0 {
+		return &editError{"edit_too_large", fmt.Errorf("the result has more than %d bytes", editBytes)}
+	}
+	return nil
 }
 
 // loneSurrogate is half of a pair: no string holds it, so decoding would lose it.

@@ -3,6 +3,7 @@ package redrive
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -128,4 +129,35 @@ func FuzzExactJSON(f *testing.F) {
 			t.Errorf("%s became %s", b, c)
 		}
 	})
+}
+
+// TestBudget: a value is too large before it is written, and a long list before it
+// is looked at.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		v    any
+		want string
+	}{
+		"fits":           {map[string]any{"ab": []any{nil, "abc", 1}}, ""},
+		"long text":      {"1234567890123", "edit_too_large"},
+		"long name":      {map[string]any{"1234567890123": nil}, "edit_too_large"},
+		"long list":      {make([]any, 14), "edit_too_large"},
+		"deep":           {[]any{[]any{[]any{"12345678"}}}, "edit_too_large"},
+		"not looked at":  {append(make([]any, 14), math.NaN()), "edit_too_large"},
+		"no JSON number": {[]any{math.Inf(-1)}, "edit_failed"},
+	} {
+		left := budget(13)
+		err := left.take(c.v)
+		if got := editWhyOrNone(err); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func editWhyOrNone(err error) string {
+	if err == nil {
+		return ""
+	}
+	return editWhy(err)
 }

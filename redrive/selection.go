@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 
+	"github.com/redrivectl/redrivectl/internal/expr"
 	"github.com/redrivectl/redrivectl/reconcile"
 )
 
@@ -147,7 +148,7 @@ func (m *matcher) matches(a reconcile.Assessed) (bool, error) {
 	}
 	out, _, err := m.where.Eval(whereValues(a))
 	if err != nil {
-		return false, fmt.Errorf("--where on %s: %w", j.Message.Copy, err)
+		return false, fmt.Errorf("--where on %s: %w", j.Message.Copy, expr.Quiet(err))
 	}
 	return out.Value() == true, nil
 }

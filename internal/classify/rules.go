@@ -43,7 +43,7 @@ func (p *Policy) match(f *facts) (Class, string) {
 func (r rule) matches(f *facts) (bool, error) {
 	out, _, err := r.run.Eval(f)
 	if err != nil {
-		return false, fmt.Errorf("rule %s: %w", r.name, err)
+		return false, fmt.Errorf("rule %s: %w", r.name, expr.Quiet(err))
 	}
 	return out == types.True, nil
 }

@@ -62,7 +62,7 @@ func (f *mappingFacts) eval(field mappedField) (mapped, error) {
 	case err != nil && field.expr.Absent(err):
 		return mapped{}, nil
 	case err != nil:
-		return mapped{}, err
+		return mapped{}, expr.Quiet(err)
 	case v == types.NullValue:
 		return mapped{}, nil
 	}

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/redrivectl/redrivectl/internal/job"
 )
@@ -152,6 +153,8 @@ func (s Storage) place(uri string) (root, name string, err error) {
 // errNoObject says that the storage answers and has no such object.
 var errNoObject = errors.New("no such file")
 
+var errNotRegular = errors.New("it is no regular file")
+
 // copy reads a regular file of a root into all of to. The root is opened first:
 // one that is not there, such as a file system that is not mounted, is not taken
 // for an object that is missing.
@@ -168,13 +171,13 @@ func (s Storage) copy(ctx context.Context, dir, name string, to io.Writer, sum h
 	case err != nil:
 		return 0, fmt.Errorf("look at it: %w", err)
 	case !info.Mode().IsRegular():
-		return 0, errors.New("it is no regular file")
+		return 0, errNotRegular
 	case info.Size() > s.MaxBytes:
 		return 0, fmt.Errorf("it has %d bytes, more than references.max_bytes", info.Size())
 	}
-	f, err := root.Open(name)
+	f, err := openRegular(root, name)
 	if err != nil {
-		return 0, fmt.Errorf("open it: %w", err)
+		return 0, err
 	}
 	defer f.Close() //nolint:errcheck // Only read.
 	n, err := io.Copy(io.MultiWriter(to, sum), &bounded{ctx, io.LimitReader(f, s.MaxBytes+1)})
@@ -186,6 +189,24 @@ func (s Storage) copy(ctx context.Context, dir, name string, to io.Writer, sum h
 	default:
 		return n, nil
 	}
+}
+
+// openRegular opens what Stat has just seen. It may be another by now: opening a
+// pipe would wait for a writer, so nothing is waited for, and what was opened is
+// looked at again.
+func openRegular(root *os.Root, name string) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open it: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // bounded ends a read with its context.

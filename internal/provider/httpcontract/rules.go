@@ -88,7 +88,7 @@ func (r *rule) holds(s scope, item any) (bool, error) {
 func (r *rule) eval(s scope, item any) (bool, error) {
 	out, _, err := r.program.Eval(s.vars(item))
 	if err != nil {
-		return false, fmt.Errorf("%s cannot be told of this answer: %w", r.key, err)
+		return false, fmt.Errorf("%s cannot be told of this answer: %w", r.key, expr.Quiet(err))
 	}
 	b, ok := out.Value().(bool)
 	if !ok {
@@ -121,7 +121,7 @@ func (rs rules) records(s scope) ([]any, error) {
 	}
 	out, _, err := rs.items.program.Eval(s.vars(nil))
 	if err != nil {
-		return nil, fmt.Errorf("lookup.items cannot be told of this answer: %w", err)
+		return nil, fmt.Errorf("lookup.items cannot be told of this answer: %w", expr.Quiet(err))
 	}
 	list, err := out.ConvertToNative(reflect.TypeFor[[]any]())
 	if err != nil {
