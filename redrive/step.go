@@ -396,7 +396,7 @@ type StoppedError struct {
 }
 
 func (e *StoppedError) Error() string {
-	return fmt.Sprintf("run stopped: %s at %s", e.Why, e.At.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("run stopped: %s at %s", e.Why, stamp(e.At))
 }
 
 // Is makes a StoppedError a refusal.
