@@ -95,26 +95,13 @@ func (o *planWaitOptions) next(v planView) string {
 	return "redrivectl run " + short(v.Plan)
 }
 
-// look reads the plan from the store as it is now. The store is opened anew each
-// time: a folder that cannot be written has it read as it was when opened.
+// look reads the plan from the store as it is now.
 func (o *planWaitOptions) look(ctx context.Context) (s redrive.Standing, err error) {
-	path, err := o.app.storeFile()
-	if err != nil {
-		return s, err
-	}
-	opts, err := o.app.storeOptions()
-	if err != nil {
-		return s, err
-	}
-	st, err := store.OpenReadOnly(ctx, path, opts)
-	if errors.Is(err, store.ErrNoStore) {
-		return s, redrive.ErrNotFound
-	}
-	if err != nil {
-		return s, err
-	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	return o.app.approver(st).Standing(ctx, o.plan)
+	err = o.app.withStoreNow(ctx, func(st *store.Store) error {
+		s, err = o.app.approver(st).Standing(ctx, o.plan)
+		return err
+	})
+	return s, err
 }
 
 // planWait looks at a plan now and then until it is where it should be.

@@ -149,7 +149,7 @@ func (a *app) reconciler(q *queue, st *store.Store) (*reconcile.Reconciler, erro
 		return nil, err
 	}
 	r := a.assessor(q, st)
-	r.Log, r.Who, r.Customer = st, who, customer
+	r.Log, r.Actor, r.Host, r.ToolVersion, r.Customer = st, who.Actor, who.Host, who.ToolVersion, customer
 	r.Open = func(ctx context.Context, queue string) ([]audit.Record, error) { return openMoves(ctx, st, queue) }
 	return r, nil
 }

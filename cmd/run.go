@@ -105,7 +105,8 @@ With --approval, approvals that were given elsewhere ("redrivectl approve FILE")
 are first recorded here, where the config lets approvals in files count.
 
 Ctrl-C finishes the batch in flight and releases what is held. A second one
-stops at once and leaves open intents.`,
+stops at once and leaves open intents. "redrivectl pause" and "redrivectl abort"
+do so from any terminal that shares the store.`,
 		Example: "  redrivectl run 3f9a\n  redrivectl run 3f9a --dry-run\n  redrivectl run 3f9a --yes -o json\n" +
 			"  redrivectl run 3f9a --approval 3f9a1c2d4e5f.approval.json",
 		Args: exactArgs("PLAN"),
@@ -117,17 +118,6 @@ stops at once and leaves open intents.`,
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "check the plan and its approvals, and say what would be done")
 	c.Flags().StringArrayVar(&o.approvals, "approval", nil, "file with an approval that was given elsewhere (repeatable)")
 	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
-}
-
-func newResumeCmd(a *app) *cobra.Command {
-	return exits(&cobra.Command{
-		Use: "resume RUN", Short: "Settle what an interrupted run left open, and go on",
-		Long: `Settle the open intents of a run that crashed, lost its store or was
-interrupted, and then do what its plan has left. After the plan's expiry or
-revocation it only acknowledges what was already handed over.`,
-		Example: "  redrivectl runs list\n  redrivectl resume 81c2 --yes", Args: exactArgs("RUN"),
-		RunE: func(c *cobra.Command, args []string) error { return a.resumeRun(c.Context(), args[0]) },
-	}, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 
 // readyPlan is a plan that was found, with what carries it out.
@@ -234,30 +224,6 @@ func (o *runOptions) check(ctx context.Context, r readyPlan, by *redrive.Approve
 	return o.app.print(out)
 }
 
-func (a *app) resumeRun(ctx context.Context, prefix string) error {
-	st, err := a.store(ctx)
-	if err != nil {
-		return err
-	}
-	rr, err := st.LoadRun(ctx, prefix)
-	if err != nil {
-		return notFound("run", prefix, err)
-	}
-	sp, err := st.LoadPlan(ctx, string(rr.Plan))
-	if err != nil {
-		return err
-	}
-	r, err := a.runner(ctx, sp.Plan.Queue, st)
-	if err != nil {
-		return err
-	}
-	if err := a.confirm(fmt.Sprintf("Resume run %s on %s?", rr.ID, sp.Plan.Queue)); err != nil {
-		return err
-	}
-	ended, err := r.Resume(ctx, string(rr.ID))
-	return a.reportRun(ended, sp.Plan, "redrivectl runs show "+string(rr.ID), err)
-}
-
 // reportRun prints what was done, also where the run ended early. refused is what
 // to look at where it never began.
 func (a *app) reportRun(e redrive.Ended, p redrive.Plan, refused string, err error) error {
@@ -360,6 +326,7 @@ func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*r
 		Progress: func(r redrive.Report) {
 			progress.Update(term.Step{What: "running on " + queueName, Done: int64(r.Planned - r.Remaining), Total: int64(r.Planned)})
 		},
+		Notice:  a.tellPause,
 		Orphans: a.printOrphans,
 	}, nil
 }

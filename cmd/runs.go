@@ -23,11 +23,12 @@ type runRecordView struct {
 	Lives       bool       `json:"lives"`
 	StartedAt   time.Time  `json:"started_at"`
 	EndedAt     *time.Time `json:"ended_at"`
+	Asked       *wishView  `json:"asked"`
 	OpenIntents *int       `json:"open_intents,omitempty"`
 }
 
 func newRunRecordView(r redrive.RunRecord, now time.Time) runRecordView {
-	v := runRecordView{Holder: r.Holder, Lives: r.Lives, StartedAt: r.StartedAt.UTC(), EndedAt: moment(r.EndedAt)}
+	v := runRecordView{Holder: r.Holder, Lives: r.Lives, StartedAt: r.StartedAt.UTC(), EndedAt: moment(r.EndedAt), Asked: newWishView(r.Wish)}
 	v.Run, v.Plan, v.Queue, v.State, v.Gate = string(r.ID), string(r.Plan), r.Queue, string(r.State), noGate()
 	v.report(r.Report)
 	end := now
@@ -41,7 +42,7 @@ func newRunRecordView(r redrive.RunRecord, now time.Time) runRecordView {
 // soFar counts what a run has done that has not ended, from the audit log: the
 // store keeps a report from a run's end on, or an older one where it was resumed.
 func soFar(ctx context.Context, st *store.Store, r redrive.RunRecord) (redrive.RunRecord, error) {
-	if r.State != redrive.RunRunning {
+	if r.State != redrive.RunRunning && r.State != redrive.RunPaused {
 		return r, nil
 	}
 	p, err := st.LoadPlan(ctx, string(r.Plan))
@@ -125,23 +126,35 @@ func (v runRecordView) done() string {
 	return said
 }
 
-// stateText says of a run that is recorded as running whether it lives.
+// stateText says of a run that has not ended whether it lives, and what it is yet
+// to do.
 func (v runRecordView) stateText() string {
-	if v.State == string(redrive.RunRunning) && !v.Lives {
-		return "running (dead: resume it)"
+	switch s := redrive.RunState(v.State); {
+	case (s == redrive.RunRunning || s == redrive.RunPaused) && !v.Lives:
+		return v.State + " (dead: resume it)"
+	case s == redrive.RunRunning && v.Asked != nil, s == redrive.RunPaused && v.Asked != nil && v.Asked.What == string(redrive.WishAbort):
+		return v.State + " (" + v.Asked.What + " is asked)"
+	default:
+		return v.State
 	}
-	return v.State
 }
 
 func newRunsShowCmd(a *app) *cobra.Command {
-	return exits(&cobra.Command{
+	var watch bool
+	c := &cobra.Command{
 		Use: "show RUN", Short: "Show one run",
-		Example: "  redrivectl runs show 81c2\n  redrivectl runs show 81c2 -o json", Args: exactArgs("RUN"),
-		RunE: func(c *cobra.Command, args []string) error { return a.showRun(c.Context(), args[0]) },
-	}, exitRefused)
+		Long: `Show one run. With --watch, show how far it is until it has ended, and then the run
+and its exit code: 0 done, 3 partly done, interrupted or dead, 4 aborted, 1 failed.
+With -o jsonl it prints the run at each change. Ctrl-C ends the watch alone.`,
+		Example: "  redrivectl runs show 81c2\n  redrivectl runs show 81c2 -o json\n  redrivectl runs show 81c2 --watch",
+		Args:    exactArgs("RUN"),
+		RunE:    func(c *cobra.Command, args []string) error { return a.showRun(c.Context(), args[0], watch) },
+	}
+	c.Flags().BoolVar(&watch, "watch", false, "wait until the run has ended, and end as it did")
+	return exits(c, exitPartly, exitRefused, exitInterrupted)
 }
 
-func (a *app) showRun(ctx context.Context, prefix string) error {
+func (a *app) showRun(ctx context.Context, prefix string, watch bool) error {
 	st, err := a.storeToRead(ctx)
 	if err != nil {
 		return err
@@ -153,22 +166,43 @@ func (a *app) showRun(ctx context.Context, prefix string) error {
 	if err != nil {
 		return notFound("run", prefix, err)
 	}
-	if r, err = soFar(ctx, st, r); err != nil {
+	if watch {
+		return a.watchRun(ctx, r.ID)
+	}
+	v, err := a.showView(ctx, st, r)
+	if err != nil {
 		return err
+	}
+	return a.print(v.showResult())
+}
+
+// showView is a run with what runs show adds.
+func (a *app) showView(ctx context.Context, st *store.Store, r redrive.RunRecord) (runRecordView, error) {
+	r, err := soFar(ctx, st, r)
+	if err != nil {
+		return runRecordView{}, err
 	}
 	open, err := st.OpenIntents(ctx, r.ID)
 	if err != nil {
-		return err
+		return runRecordView{}, err
 	}
 	v := newRunRecordView(r, a.now())
 	n := len(open)
 	v.OpenIntents, v.Solo = &n, a.solo()
+	return v, nil
+}
+
+func (v runRecordView) showResult() result {
 	out := v.result()
 	out.Object = v
 	out.Rows = append(out.Rows, []string{"holder", v.Holder}, []string{"lives", strconv.FormatBool(v.Lives)},
-		[]string{"started", utc(v.StartedAt)}, []string{"open intents", strconv.Itoa(n)})
-	if n > 0 && !v.Lives {
-		out.After = []string{"", fmt.Sprintf("next: redrivectl resume %s", v.Run)}
+		[]string{"started", utc(v.StartedAt)}, []string{"open intents", strconv.Itoa(*v.OpenIntents)})
+	out.Rows = append(out.Rows, v.Asked.rows()...)
+	switch {
+	case *v.OpenIntents > 0 && !v.Lives:
+		out.After = []string{"", "next: redrivectl resume " + v.Run}
+	case v.State == string(redrive.RunPaused) && v.Lives:
+		out.After = []string{"", "next: redrivectl resume " + v.Run + " lets it go on"}
 	}
-	return a.print(out)
+	return out
 }

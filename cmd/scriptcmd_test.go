@@ -42,6 +42,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"gather":      scriptGather,
 		"await":       scriptAwait,
 		"awaitdead":   scriptAwaitDead,
+		"awaitrun":    scriptAwaitRun,
 		"hostile":     scriptHostile,
 		"own":         scriptOwn,
 		"nobody":      scriptNobody,
@@ -287,19 +288,28 @@ func scriptInterrupted(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// awaitdead RUN waits until the lease of a run that ended badly is over.
+// awaitdead RUN waits until the lease of a run whose process is gone has ended.
 func scriptAwaitDead(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: awaitdead RUN")
 	}
+	scriptAwaitRun(ts, neg, []string{args[0], "!it.lives"})
+}
+
+// awaitrun RUN CEL waits until a condition over "it" holds, which is what runs
+// show says of the run.
+func scriptAwaitRun(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: awaitrun RUN CEL")
+	}
 	for end := time.Now().Add(scriptPatience); ; time.Sleep(200 * time.Millisecond) {
 		ts.Check(ts.Exec("redrivectl", "runs", "show", args[0], "-o", "json"))
 		it, _ := scriptDocument(ts, nil)
-		if scriptEval(ts, "it.lives", it) == false {
+		if scriptEval(ts, args[1], it) == true {
 			return
 		}
 		if time.Now().After(end) {
-			ts.Fatalf("run %s lives on", args[0])
+			ts.Fatalf("after %s run %s is %v", scriptPatience, args[0], it)
 		}
 	}
 }

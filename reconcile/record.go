@@ -2,7 +2,12 @@ package reconcile
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+
+	"github.com/gowebpki/jcs"
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/crash"
@@ -11,11 +16,16 @@ import (
 
 // Digest is the lower-case hex SHA-256 of the evidence's RFC 8785 bytes.
 func (e Evidence) Digest() (string, error) {
-	canonical, err := audit.CanonicalJSON(e)
+	raw, err := json.Marshal(e)
 	if err != nil {
 		return "", fmt.Errorf("encode evidence: %w", err)
 	}
-	return audit.Hash(canonical), nil
+	canonical, err := jcs.Transform(raw)
+	if err != nil {
+		return "", fmt.Errorf("encode evidence: %w", err)
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // record judges, keeps every verdict with its evidence, and then moves the rows

@@ -2,10 +2,13 @@ package redrive
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
-	"github.com/redrivectl/redrivectl/audit"
+	"github.com/gowebpki/jcs"
+
 	"github.com/redrivectl/redrivectl/internal/broker"
 )
 
@@ -14,9 +17,13 @@ const PlanFormat = "redrivectl/plan/v1"
 
 // Canonical is the plan's RFC 8785 bytes and the ID that they hash to.
 func Canonical(p Plan) (PlanID, []byte, error) {
-	canonical, err := audit.CanonicalJSON(p)
+	plain, err := json.Marshal(p)
 	if err != nil {
 		return "", nil, fmt.Errorf("encode plan: %w", err)
+	}
+	canonical, err := jcs.Transform(plain)
+	if err != nil {
+		return "", nil, fmt.Errorf("canonicalise plan: %w", err)
 	}
 	return idOf(canonical), canonical, nil
 }
@@ -52,7 +59,11 @@ func (s StoredPlan) Verify() (Plan, error) {
 // DedupID names one redrive of one copy to a broker that deduplicates: the same
 // on a resume, another in another plan.
 func DedupID(id PlanID, c broker.CopyID) string {
-	return audit.Hash([]byte(string(id) + "\n" + c.Entity + "\n" + c.ID))
+	sum := sha256.Sum256([]byte(string(id) + "\n" + c.Entity + "\n" + c.ID))
+	return hex.EncodeToString(sum[:])
 }
 
-func idOf(b []byte) PlanID { return PlanID(audit.Hash(b)) }
+func idOf(b []byte) PlanID {
+	sum := sha256.Sum256(b)
+	return PlanID(hex.EncodeToString(sum[:]))
+}

@@ -94,7 +94,10 @@ func DecodeApproval(file []byte) (Approval, error) {
 
 // CanonicalStatement are the RFC 8785 bytes of a statement.
 func CanonicalStatement(a Approval) ([]byte, error) {
-	b, err := audit.CanonicalJSON(a)
+	b, err := json.Marshal(a)
+	if err == nil {
+		b, err = jcs.Transform(b)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encode approval: %w", err)
 	}

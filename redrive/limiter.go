@@ -37,8 +37,9 @@ func (l *limiter) rate() float64 {
 }
 
 // take waits until k places (at most burst) are free and holds them. Whoever
-// took them calls done once.
-func (l *limiter) take(ctx context.Context, k int) (int, error) {
+// took them calls done once. While a slow rate makes it wait, it asks now and
+// then whether to go on.
+func (l *limiter) take(ctx context.Context, k int, ask func(context.Context) error) (int, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return 0, err
@@ -47,8 +48,13 @@ func (l *limiter) take(ctx context.Context, k int) (int, error) {
 		if got > 0 {
 			return got, nil
 		}
-		if err := l.sleep(ctx, wait); err != nil {
+		if err := l.sleep(ctx, min(wait, wishEvery)); err != nil {
 			return 0, err
+		}
+		if wait > wishEvery {
+			if err := ask(ctx); err != nil {
+				return 0, err
+			}
 		}
 	}
 }
@@ -84,6 +90,13 @@ func (l *limiter) use(k int) {
 	for range k {
 		l.freeAt = append(l.freeAt, t)
 	}
+}
+
+// drain uses up what is free, as at a start.
+func (l *limiter) drain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.use(l.n)
 }
 
 // slow halves the rate, because a broker asked for it.

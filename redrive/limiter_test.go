@@ -11,7 +11,7 @@ import (
 )
 
 // TestLimiterEveryWindow is promise 6 as a property: whatever the batches, how
-// long they take and where the process was restarted, no one-second window (or,
+// long they take, where the process was restarted and where it paused, no one-second window (or,
 // below one per second, no window of one start) holds more than the rate. A
 // start may be applied at any moment of its call, so the worst is taken.
 func TestLimiterEveryWindow(t *testing.T) {
@@ -30,7 +30,11 @@ func TestLimiterEveryWindow(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "processes") {
 			l := newLimiter(rate, clock, sleep)
 			for range rapid.IntRange(0, 12).Draw(t, "batches") {
-				k, err := l.take(t.Context(), rapid.IntRange(1, 20).Draw(t, "size"))
+				if rapid.IntRange(0, 5).Draw(t, "paused") == 0 {
+					now = now.Add(rapid.SampledFrom(lasts).Draw(t, "pause"))
+					l.drain()
+				}
+				k, err := l.take(t.Context(), rapid.IntRange(1, 20).Draw(t, "size"), goOn)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -57,13 +61,15 @@ func TestLimiterEveryWindow(t *testing.T) {
 	})
 }
 
+func goOn(context.Context) error { return nil }
+
 // TestLimiterUsesTheRate: the bound is not bought with half the speed.
 func TestLimiterUsesTheRate(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
 	l := newLimiter(50, func() time.Time { return now }, func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil })
 	for range 100 {
-		k, err := l.take(t.Context(), 10)
+		k, err := l.take(t.Context(), 10, goOn)
 		if err != nil || k != 10 {
 			t.Fatal(k, err)
 		}

@@ -58,15 +58,15 @@ func (s *session) resume(ctx context.Context) error {
 		return err
 	}
 	crash.At("resume.1.closed")
-	if err := s.settleIntents(ctx, todo.acknowledge, s.mayHold); err != nil {
+	if err := s.settleIntents(ctx, todo.acknowledge, s.mayAcknowledge); err != nil {
 		return err
 	}
 	crash.At("resume.2.acknowledged")
 	var stopped *StoppedError
 	switch err := s.permitted(ctx); {
 	case errors.As(err, &stopped):
-		return errors.Join(s.closeStopped(ctx, todo.act, stopped), err)
-	case err != nil:
+		return errors.Join(s.closeStopped(ctx, todo, stopped), err)
+	case err != nil && !isPaused(err): // a pause is waited for before each batch
 		return err
 	}
 	if err := s.settleIntents(ctx, todo.act, s.mayGoOn); err != nil {
@@ -81,6 +81,7 @@ type todo struct {
 	acknowledge []int // the copy goes; nothing is sent
 	act         []int // from step 2, or published again under the same attempt
 	close       map[int]ItemEnd
+	unsure      map[int]bool // what may have been published, and no answer says so
 }
 
 func (s *session) openIntents(ctx context.Context) (todo, error) {
@@ -88,7 +89,7 @@ func (s *session) openIntents(ctx context.Context) (todo, error) {
 	if err != nil {
 		return todo{}, fmt.Errorf("open intents of run %s: %w", s.run, err)
 	}
-	t := todo{close: map[int]ItemEnd{}}
+	t := todo{close: map[int]ItemEnd{}, unsure: map[int]bool{}}
 	open := map[int]string{} // index to the recorded publish
 	var keys []ledger.Key
 	var order []int
@@ -135,6 +136,7 @@ func (t *todo) sort(s *session, i int, it *Item, publish string, row *ledger.Loo
 	untouched := s.writable() && row != nil && row.Found == ledger.Present && it.asPlanned(*row)
 	e.doubt = it.Action == reconcile.Redrive && publish == "" && !untouched
 	s.entries[i] = e
+	t.unsure[i] = e.doubt || publish == audit.ResultUnknown
 	switch to {
 	case toAcknowledge:
 		t.acknowledge = append(t.acknowledge, i)
@@ -251,12 +253,16 @@ func (s *session) settleIntents(ctx context.Context, set []int, guard func(conte
 	return s.gone(ctx, set, ItemEnd{endUnknown, "copy_gone"})
 }
 
-// closeStopped closes the intents that may not be acted upon any more. Their
-// rows stay queued by this run, and anyone may redrive them.
-func (s *session) closeStopped(ctx context.Context, set []int, why *StoppedError) error {
+// closeStopped closes the intents that may not be acted upon any more: as unknown
+// where the job may have been published. Their rows stay queued by this run, and
+// anyone may redrive them.
+func (s *session) closeStopped(ctx context.Context, open todo, why *StoppedError) error {
 	t := todo{close: map[int]ItemEnd{}}
-	for _, i := range set {
+	for _, i := range open.act {
 		t.close[i] = ItemEnd{endSkipped, why.Why}
+		if open.unsure[i] {
+			t.close[i] = ItemEnd{endUnknown, why.Why}
+		}
 	}
 	err := s.closeNow(ctx, t)
 	crash.At("resume.2.stopped")

@@ -47,7 +47,7 @@ type Runner struct {
 	// It goes with what is archived.
 	Owner func(classify.Class) string
 
-	audit.Who
+	Who
 	NewRunID func() RunID
 	Now      func() time.Time
 	// Sleep waits, or returns ctx's error when ctx ends first.
@@ -63,6 +63,9 @@ type Runner struct {
 
 	// Progress is told after every batch; nil: nobody listens.
 	Progress func(Report)
+	// Notice is told that the run is paused, and, with the zero Wish, that it goes
+	// on; nil: nobody listens.
+	Notice func(Wish)
 	// Orphans takes the outcomes that the log could not take any more, so that
 	// they can at least be printed. It must not fail.
 	Orphans func([]audit.Record)
@@ -123,7 +126,7 @@ func (s *session) whole(ctx context.Context, body func(context.Context) error) (
 	ticks, stopTicks := s.Ticks(s.LeaseTTL / 3)
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.lease.beat(beating, ticks) }()
-	err := body(ctx)
+	err := s.afterAbort(ctx, body(ctx))
 	stop()
 	stopTicks()
 	<-ended

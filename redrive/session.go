@@ -30,7 +30,7 @@ type entry struct {
 // session is one start of one run: what begin or resume made, until it ends.
 type session struct {
 	*Runner
-	who     audit.Who
+	who     Who
 	id      PlanID
 	plan    Plan
 	run     RunID
@@ -76,9 +76,8 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd)
 // rest runs what is open, and closes what the queue no longer yields.
 //
 // Later phases have their place here: a canary runs a sample of the items first
-// and a gate waits for its outcomes before the rest; pause stands beside
-// expiry and revocation in mayGoOn; rollback takes back the rows of items whose
-// publish was never claimed.
+// and a gate waits for its outcomes before the rest; rollback takes back the rows
+// of items whose publish was never claimed.
 func (s *session) rest(ctx context.Context) error {
 	if err := s.loop(ctx, nil, s.mayGoOn); err != nil {
 		return err
@@ -87,27 +86,44 @@ func (s *session) rest(ctx context.Context) error {
 }
 
 // loop works on a set of items (nil: all) until all are closed or nothing new
-// comes.
+// comes. A pause that the guard finds holds it between two batches.
 func (s *session) loop(ctx context.Context, set []int, guard func(context.Context) error) error {
+	for {
+		var paused *pausedError
+		if err := s.sweep(ctx, set, guard); !errors.As(err, &paused) {
+			return err
+		}
+		if err := s.pause(ctx, paused.wish, guard); err != nil {
+			return err
+		}
+	}
+}
+
+// sweep is the loop up to a pause. It returns when no batch is under way; a
+// failure of one outweighs a pause that another found.
+func (s *session) sweep(ctx context.Context, set []int, guard func(context.Context) error) error {
 	workers := max(s.Workers, 1)
 	if s.ordered {
 		workers = 1
 	}
+	var failed firstError
 	g, ctx2 := errgroup.WithContext(ctx)
 	for range workers {
-		g.Go(func() error { return s.worker(ctx2, set, guard) })
+		g.Go(func() error { return failed.note(s.worker(ctx2, set, guard)) })
 	}
 	err := g.Wait()
-	if err == nil {
-		return s.notDenied()
-	}
-	if ctx.Err() == nil {
+	switch denied := s.notDenied(); {
+	case isPaused(err) && failed.err != nil:
+		return failed.err
+	case denied != nil && (err == nil || isPaused(err)):
+		return denied
+	case err == nil || ctx.Err() == nil:
+		return err
+	case errors.Is(err, context.Canceled):
+		return ctx.Err()
+	default:
 		return err
 	}
-	if errors.Is(err, context.Canceled) {
-		return ctx.Err()
-	}
-	return err
 }
 
 func (s *session) worker(ctx context.Context, set []int, guard func(context.Context) error) error {
@@ -167,7 +183,7 @@ func (s *session) asideCount() int {
 // once waits for its share of the rate, asks whether the run may go on, and
 // carries one batch. The batch itself is not cut short when ctx ends.
 func (s *session) once(ctx context.Context, set []int, open int, guard func(context.Context) error) (bool, error) {
-	n, err := s.limiter.take(ctx, min(open, atLeast(s.caps.MaxBatch, open)))
+	n, err := s.limiter.take(ctx, min(open, atLeast(s.caps.MaxBatch, open)), guard)
 	if err != nil {
 		return false, err
 	}
@@ -258,8 +274,16 @@ func (s *session) mayHold(ctx context.Context) error {
 	return s.lease.check(ctx)
 }
 
-// permitted reports, as a StoppedError, why nothing new may start.
+// permitted reports, as a StoppedError, why nothing new may start, or, as a
+// pausedError, that it may not now.
 func (s *session) permitted(ctx context.Context) error {
+	w, err := s.wish(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.aborted(); err != nil {
+		return err
+	}
 	if why := s.changedSince(s.plan); why != "" {
 		return &StoppedError{Why: why, At: s.Now()}
 	}
@@ -273,7 +297,7 @@ func (s *session) permitted(ctx context.Context) error {
 	if err := CheckApprovals(s.id, s.plan, as, s.Now(), s.Persons); err != nil {
 		return &StoppedError{Why: stopWhy(as), At: s.Now()}
 	}
-	return nil
+	return w.paused()
 }
 
 func stopWhy(as []Approval) string {

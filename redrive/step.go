@@ -391,13 +391,21 @@ func (s *session) mayStart() error {
 
 // StoppedError says why a run ended before its plan was done, by its own rules.
 type StoppedError struct {
-	Why string // "expired", "revoked", "policy_changed", …
-	At  time.Time
+	Why    string // "expired", "revoked", "aborted", "policy changed", …
+	At     time.Time
+	By     string // who aborted it
+	Reason string // and why
 }
 
 func (e *StoppedError) Error() string {
-	return fmt.Sprintf("run stopped: %s at %s", e.Why, stamp(e.At))
+	if e.By != "" {
+		return fmt.Sprintf("run stopped: %s by %s at %s: %s", e.Why, e.By, e.At.UTC().Format(time.RFC3339), e.Reason)
+	}
+	return fmt.Sprintf("run stopped: %s at %s", e.Why, e.At.UTC().Format(time.RFC3339))
 }
+
+// Aborted reports that a person ended the run.
+func (e *StoppedError) Aborted() bool { return e.Why == whyAborted }
 
 // Is makes a StoppedError a refusal.
 func (e *StoppedError) Is(target error) bool { return target == ErrRefused }

@@ -33,11 +33,8 @@ type TakenError struct {
 }
 
 func (e *TakenError) Error() string {
-	return fmt.Sprintf("%s is taken by run %s of %s since %s", e.What, e.Run, e.Holder, stamp(e.Since))
+	return fmt.Sprintf("%s is taken by run %s of %s since %s", e.What, e.Run, e.Holder, e.Since.UTC().Format(time.RFC3339))
 }
-
-// stamp is a moment as errors have it.
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Is makes a TakenError a refusal.
 func (e *TakenError) Is(target error) bool { return target == ErrRefused }
@@ -146,6 +143,7 @@ type RunRecord struct {
 	EndedAt   time.Time
 	// Lives: running or paused under an unexpired lease.
 	Lives  bool
+	Wish   Wish   // what is asked of it, or was when it was aborted
 	Report Report // as of the last End; zero while it never ended
 }
 
@@ -188,7 +186,8 @@ type Runs interface {
 	// queue with a new fencing token, and write rec. A *TakenError names who was
 	// first.
 	Begin(ctx context.Context, b Begin, check func(StoredPlan, []Approval) error, rec audit.Record) (Lease, error)
-	// Resume takes the lease of a run that no longer lives, under a new token.
+	// Resume takes the lease of a run that no longer lives, under a new token, and
+	// lifts its pause.
 	Resume(ctx context.Context, run RunID, b Begin, rec audit.Record) (Lease, error)
 	// Heartbeat extends the lease to now+ttl; audit.ErrFenced once it is
 	// another's.
@@ -196,7 +195,13 @@ type Runs interface {
 	// Fenced is a log that refuses (audit.ErrFenced) to write for a lease that
 	// was taken over or has expired, checked in the transaction of the append.
 	Fenced(l Lease) audit.Log
-	// End closes the run, frees the lease and writes rec, in one transaction.
+	// Wish is what is asked of the run now; the zero Wish: nothing.
+	Wish(ctx context.Context, run RunID) (Wish, error)
+	// SetState records that a run of this lease is paused, or running again, and
+	// writes rec in the same transaction; audit.ErrFenced as with Fenced.
+	SetState(ctx context.Context, l Lease, s RunState, rec audit.Record) error
+	// End closes the run, frees the lease, forgets a pause and writes rec, in one
+	// transaction.
 	End(ctx context.Context, l Lease, s RunState, r Report, rec audit.Record) error
 	LoadRun(ctx context.Context, prefix string) (RunRecord, error)
 	ListRuns(ctx context.Context, queue string) ([]RunRecord, error)

@@ -167,6 +167,9 @@ func (s *Store) Resume(ctx context.Context, run redrive.RunID, b redrive.Begin, 
 		if err != nil {
 			return err
 		}
+		if err := t.forgetPause(ctx, run); err != nil {
+			return err
+		}
 		rec.Run, rec.Plan = string(run), string(p.ID)
 		l, err = t.takeLease(ctx, p.Plan, b)
 		return t.andMark(ctx, err, rec)
@@ -265,18 +268,26 @@ func (t *tx) endRun(ctx context.Context, l redrive.Lease, state redrive.RunState
 	if err == nil {
 		_, err = t.ExecContext(ctx, `DELETE FROM leases WHERE token = ?`, l.Token)
 	}
+	if err == nil {
+		err = t.forgetPause(ctx, l.Run)
+	}
 	return plan, err
 }
 
-const selectRuns = `SELECT r.id, r.plan, r.queue, r.state, r.holder, r.started_at, r.ended_at, r.report, coalesce(l.expires, 0)
-  FROM runs r LEFT JOIN leases l ON l.run = r.id`
+const selectRuns = `SELECT r.id, r.plan, r.queue, r.state, r.holder, r.started_at, r.ended_at, r.report, coalesce(l.expires, 0),
+  coalesce(w.kind, ''), coalesce(w.person, ''), coalesce(w.reason, ''), coalesce(w.asked_at, 0)
+  FROM runs r LEFT JOIN leases l ON l.run = r.id LEFT JOIN wishes w ON w.run = r.id`
 
 func scanRun(now time.Time, scan func(...any) error) (redrive.RunRecord, error) {
 	var r redrive.RunRecord
-	var started, ended, expires int64
+	var started, ended, expires, asked int64
 	var report []byte
-	if err := scan(&r.ID, &r.Plan, &r.Queue, &r.State, &r.Holder, &started, &ended, &report, &expires); err != nil {
+	w := &r.Wish
+	if err := scan(&r.ID, &r.Plan, &r.Queue, &r.State, &r.Holder, &started, &ended, &report, &expires, &w.Kind, &w.Person, &w.Reason, &asked); err != nil {
 		return r, err
+	}
+	if w.Kind != "" {
+		w.Run, w.At = r.ID, fromNanos(asked)
 	}
 	if err := json.Unmarshal(report, &r.Report); err != nil {
 		return r, fmt.Errorf("report of run %s: %w", r.ID, err)

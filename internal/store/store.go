@@ -68,6 +68,7 @@ var (
 	_ audit.Log          = (*Store)(nil)
 	_ redrive.Plans      = (*Store)(nil)
 	_ redrive.Runs       = (*Store)(nil)
+	_ redrive.Wishes     = (*Store)(nil)
 	_ redrive.Archive    = (*Store)(nil)
 	_ redrive.Captures   = (*Store)(nil)
 	_ reconcile.Verdicts = (*Store)(nil)

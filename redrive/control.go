@@ -1,0 +1,85 @@
+package redrive
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+)
+
+// WishKind is what a person can ask of a run.
+type WishKind string
+
+// The kinds of wishes. A pause holds until it is lifted; an abort is for good.
+const (
+	WishPause WishKind = "pause"
+	WishAbort WishKind = "abort"
+)
+
+// Steps of the records about what was asked of a run, and what it made of that.
+const (
+	stepAskPause  = "ask_pause"
+	stepAskAbort  = "ask_abort"
+	stepLiftPause = "lift_pause"
+	stepPaused    = "paused"
+	stepContinued = "continued"
+)
+
+// Wish is what a person asked of a run, from any terminal that shares the store.
+// The zero Wish asks for nothing.
+type Wish struct {
+	Run    RunID
+	Kind   WishKind
+	Person string
+	Reason string
+	At     time.Time
+}
+
+// Wishes keeps what is asked of runs. Each method writes its record in the same
+// transaction, completed with the run's plan and queue.
+type Wishes interface {
+	// LoadRun finds a run by a unique prefix of its ID.
+	LoadRun(ctx context.Context, prefix string) (RunRecord, error)
+	// SaveWish keeps what is asked, in place of what was asked before. It is
+	// ErrRefused for a run that is finished or aborted, and for a pause of one
+	// that does not live or is to be aborted.
+	SaveWish(ctx context.Context, w Wish, rec audit.Record) (RunRecord, error)
+	// LiftPause takes the pause of a living run back. It is ErrRefused when the
+	// run does not live, or when no pause is asked of it.
+	LiftPause(ctx context.Context, run RunID, rec audit.Record) (RunRecord, error)
+}
+
+// Controller asks things of runs that another process carries out.
+type Controller struct {
+	Runs Wishes
+	Who
+	Now func() time.Time
+}
+
+// Ask keeps a wish for the run with this prefix. The run heeds it before its next
+// batch; one that does not live is not changed by it, but will be when it is
+// resumed. Results are as SaveWish's.
+func (c *Controller) Ask(ctx context.Context, prefix string, kind WishKind, reason string) (RunRecord, error) {
+	r, err := c.Runs.LoadRun(ctx, prefix)
+	if err != nil {
+		return r, fmt.Errorf("load run %s: %w", prefix, err)
+	}
+	w := Wish{Run: r.ID, Kind: kind, Person: c.Actor.Name, Reason: reason, At: c.Now()}
+	step := stepAskPause
+	if kind == WishAbort {
+		step = stepAskAbort
+	}
+	return c.Runs.SaveWish(ctx, w, c.controlRecord(step, reason))
+}
+
+// Lift takes the pause of a living run back. Results are as LiftPause's.
+func (c *Controller) Lift(ctx context.Context, run RunID) (RunRecord, error) {
+	return c.Runs.LiftPause(ctx, run, c.controlRecord(stepLiftPause, ""))
+}
+
+func (w Who) controlRecord(step, reason string) audit.Record {
+	rec := w.Record(actionRun)
+	rec.Phase, rec.Step, rec.Result, rec.Reason = audit.Outcome, step, audit.ResultDone, reason
+	return rec
+}
