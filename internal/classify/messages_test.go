@@ -82,6 +82,18 @@ var messages = []struct {
 	// A key of a database is no field of a message.
 	{`{}`, attrs("errorCode", "E11000", "errorMessage", "E11000 duplicate key error collection: shop.orders"), classify.Unknown, "E11000"},
 	{`{}`, attrs("errorType", "celery.exceptions.SoftTimeLimitExceeded", "errorMessage", "SoftTimeLimitExceeded()"), classify.Timeout, "celery.exceptions.SoftTimeLimitExceeded"},
+	// A name beside its cause.
+	{`{"Error":"States.Timeout","Cause":"","Input":{"a":1}}`, nil, classify.Timeout, "States.Timeout"},
+	{`{"Error":"Lambda.Unknown","Cause":"The cause could not be determined because Lambda did not return an error type.","Input":{}}`, nil, classify.Unknown, "Lambda.Unknown"},
+	{`{"error":"Exception","cause":"{\"errorType\":\"ConnectionRefusedError\",\"errorMessage\":\"[Errno 111] Connection refused\"}","input":{"a":1}}`, nil, classify.Unavailable, "ConnectionRefusedError"},
+	{`{"failures":[{"failedAction":"put","errorMessage":"AccessDeniedException: not authorized to perform"}]}`, nil, classify.Auth, "AccessDeniedException"},
+	// Nothing left the process.
+	{`{}`, attrs("errorType", "Polly.CircuitBreaker.BrokenCircuitException"), classify.Unavailable, "Polly.CircuitBreaker.BrokenCircuitException"},
+	{`{}`, attrs("error_message", "CircuitBreaker 'mail' is OPEN and does not permit further calls"), classify.Unavailable, "does not permit further calls"},
+	{`{}`, attrs("errorType", "BulkheadFullException"), classify.Throttled, "BulkheadFullException"},
+	{`{}`, attrs("errorType", "EC2ThrottledException"), classify.Throttled, "EC2ThrottledException"},
+	{`{}`, attrs("error_message", "FATAL: terminating connection due to administrator command"), classify.Timeout, "terminating connection"},
+	{`{}`, attrs("errorType", "UnknownTopicOrPartitionException"), classify.InvalidDestination, "UnknownTopicOrPartitionException"},
 	{`{"reason":"timeout","message":"503","status":500}`, nil, classify.Unknown, ""},
 }
 

@@ -31,7 +31,7 @@ var (
 	reasonNames = []string{"deadletterreason", "dlqreason", "dlreason", "rejectreason", "rejectionreason", "reason"}
 	timeNames   = []string{"failedat", "failuretime", "failuretimestamp", "erroredat", "lastfailedat", "nservicebustimeoffailure", "mtfaulttimestamp", "errortime", "errortimestamp"}
 	// containerNames hold an error as an object, a text, or a list of them.
-	containerNames = []string{"error", "exception", "failure", "lasterror", "lastexception", "errorinfo", "errordetails", "fault", "failureinfo", "failuredetails", "err", "errors", "exceptions", "cause"}
+	containerNames = []string{"error", "exception", "failure", "lasterror", "lastexception", "errorinfo", "errordetails", "fault", "failureinfo", "failuredetails", "err", "errors", "exceptions", "failures", "cause"}
 )
 
 // Keys inside an error object.
@@ -223,6 +223,9 @@ func bodyFailure(o object, path string) Failure {
 	}
 	ps := objectPairs(o, path)
 	flat := flatFailure(ps)
+	if f := namedCause(ps); !f.Empty() {
+		return withTime(f, pick(ps, timeNames))
+	}
 	for _, name := range containerNames {
 		for _, p := range ps {
 			if p.name != name || name == "cause" && flat.Empty() {
@@ -238,6 +241,19 @@ func bodyFailure(o object, path string) Failure {
 		return sideFailure(o, path)
 	}
 	return flat
+}
+
+// namedCause reads an error's name beside its cause, as a state machine gives it:
+// the cause is a text, or an error object in one.
+func namedCause(ps []pair) Failure {
+	name, cause := pick(ps, []string{"error"}), pick(ps, []string{"cause"})
+	if name.text == "" || cause.text == "" || strings.ContainsAny(name.text, "{[ \n") {
+		return Failure{}
+	}
+	if f := errorText(cause, 0); !f.Empty() {
+		return f
+	}
+	return compose(name, pair{}, cause, pair{})
 }
 
 // sideNames hold what a consumer knows of a message, the error among it.

@@ -71,7 +71,7 @@ func wordsOf(s string, offset, chunk int) []word {
 }
 
 // boundary reports a case change between two letters: "tE" always, and "PE" in
-// "HTTPError" where a lower-case letter follows.
+// "HTTPError" or "2T" in "EC2Throttled" where a lower-case letter follows.
 func boundary(prev, r rune, rest string) bool {
 	if !unicode.IsUpper(r) {
 		return false
@@ -80,7 +80,7 @@ func boundary(prev, r rune, rest string) bool {
 		return true
 	}
 	next, _ := utf8.DecodeRuneInString(rest)
-	return unicode.IsUpper(prev) && unicode.IsLower(next)
+	return (unicode.IsUpper(prev) || unicode.IsDigit(prev)) && unicode.IsLower(next)
 }
 
 // words cuts an error text into words, leaving out what varies from one job to
