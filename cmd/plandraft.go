@@ -48,6 +48,9 @@ func (o *planOptions) run(ctx context.Context) error {
 		return err
 	}
 	req.Edits = es.made
+	if !seen.Complete {
+		o.app.note("the look was incomplete: %s", seen.Why)
+	}
 	d, err := p.Draft(ctx, req)
 	if err != nil {
 		return withHint(err, o.hint(err))
@@ -61,7 +64,6 @@ func (o *planOptions) run(ctx context.Context) error {
 		return err
 	}
 	if !seen.Complete {
-		o.app.note("the look was incomplete: %s", seen.Why)
 		return silently(exitPartly)
 	}
 	return nil

@@ -3,6 +3,7 @@ package cmd
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -31,69 +32,83 @@ type seedSQS struct {
 	Times      int                          `json:"times"`  // so many, with their number behind the body
 }
 
-// sqs start serves SQS and points the AWS client's environment there; sqs create
-// NAME [ATTRIBUTE=VALUE...] makes a queue, of which DLQ=NAME is its dead-letter
-// queue; sqs seed QUEUE FILE fills it; sqs enqueue QUEUE FILE puts jobs into it
-// and into ledger.db, and sqs work QUEUE lets the reference worker handle them
-// all; sqs holds QUEUE VISIBLE HIDDEN demands what is in it; sqs objects
-// BUCKET/KEY... answers for S3; sqs hide QUEUE N lends messages to another
-// consumer; sqs dump QUEUE prints the bodies; sqs fault ACTION KIND makes
-// all requests of an action fail, or none of them; sqs requests ACTION N demands
-// how many were made.
+// sqsCommands are the commands of "sqs" after sqs start, which serves SQS and
+// points the AWS client's environment there. Each has so many arguments at least.
+var sqsCommands = map[string]struct {
+	args int
+	do   func(ts *testscript.TestScript, s *sqsfake.Server, args []string)
+}{
+	// create NAME [ATTRIBUTE=VALUE...]: DLQ=NAME is its dead-letter queue.
+	"create": {1, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { createSQS(ts, s, args[0], args[1:]) }},
+	// seed QUEUE FILE fills it.
+	"seed": {2, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { fillSQS(ts, s, args[0], ts.ReadFile(args[1])) }},
+	// enqueue QUEUE FILE puts jobs into it and into ledger.db.
+	"enqueue": {2, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { enqueueSQS(ts, s, args[0], ts.ReadFile(args[1])) }},
+	// work QUEUE lets the reference worker handle all that is in it.
+	"work": {1, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { workSQS(ts, s, args[0]) }},
+	// fail QUEUE lets its consumers fail, until its policy has dead-lettered all.
+	"fail": {1, func(_ *testscript.TestScript, s *sqsfake.Server, args []string) { s.GiveUp(args[0]) }},
+	// holds QUEUE VISIBLE HIDDEN demands what is in it.
+	"holds": {3, sqsHolds},
+	// objects BUCKET/KEY... answers for S3.
+	"objects": {0, func(ts *testscript.TestScript, _ *sqsfake.Server, args []string) { serveObjects(ts, args) }},
+	// hide QUEUE N lends messages to another consumer.
+	"hide": {2, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { s.Hide(args[0], sqsNumber(ts, args[1]), time.Hour) }},
+	// dump QUEUE prints its messages.
+	"dump": {1, sqsDump},
+	// contents QUEUE FILE writes what each message consists of, in order of
+	// arrival: body, attributes, trace header, group.
+	"contents": {2, sqsContents},
+	// fault ACTION KIND makes all requests of an action fail, or none of them.
+	"fault": {2, sqsFault},
+	// drop ACTION N applies the N-th request of an action from now and cuts its
+	// connection.
+	"drop": {2, sqsDrop},
+	// entries ACTION CODE N... makes those entries of its batches fail, from 0.
+	"entries": {2, sqsEntries},
+	// storm N makes of every N requests one fail, in each of the ways in turn, and
+	// of every N entries one.
+	"storm": {1, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { sqsStorm(s, sqsNumber(ts, args[0])) }},
+	// calm ends all faults.
+	"calm": {0, func(_ *testscript.TestScript, s *sqsfake.Server, _ []string) {
+		s.OnRequest(nil)
+		s.OnEntry(nil)
+		s.Fewer(nil)
+	}},
+	// short makes receives give few messages or none, as the service may.
+	"short": {0, func(_ *testscript.TestScript, s *sqsfake.Server, _ []string) { s.Fewer(func(n int) int { return n * 7 % 5 }) }},
+	// requests ACTION N demands how many were made.
+	"requests": {2, sqsRequests},
+	// await QUEUE N waits until it holds so many messages.
+	"await": {2, sqsAwait},
+	// both A B N demands how many bodies are in two queues at once.
+	"both": {3, sqsBoth},
+	// once QUEUE... demands that no body is in them twice.
+	"once": {1, sqsOnce},
+	// paced QUEUE N demands that in no second more than N messages arrived.
+	"paced": {2, sqsPaced},
+}
+
 func scriptSQS(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: sqs start|create|seed|enqueue|work|holds|dump|fault|requests")
+		ts.Fatalf("usage: sqs start|%s", strings.Join(slices.Sorted(maps.Keys(sqsCommands)), "|"))
 	}
 	held := ts.Value(sqsKey{}).(*scriptQueues)
 	if args[0] == "start" {
 		held.server = startSQS(ts)
 		return
 	}
-	s := held.server
-	if s == nil {
-		ts.Fatalf("sqs start comes first")
+	c, ok := sqsCommands[args[0]]
+	if !ok || len(args)-1 < c.args || held.server == nil {
+		ts.Fatalf("sqs %s: wrong usage, or before sqs start", strings.Join(args, " "))
 	}
-	switch do := args[0]; {
-	case do == "create" && len(args) >= 2:
-		createSQS(ts, s, args[1], args[2:])
-	case do == "seed" && len(args) == 3:
-		fillSQS(ts, s, args[1], ts.ReadFile(args[2]))
-	case do == "enqueue" && len(args) == 3:
-		enqueueSQS(ts, s, args[1], ts.ReadFile(args[2]))
-	case do == "work" && len(args) == 2:
-		workSQS(ts, s, args[1])
-	case do == "holds" && len(args) == 4:
-		visible, hidden, _ := s.Depth(args[1])
-		if got := fmt.Sprint(visible, " ", hidden); got != args[2]+" "+args[3] {
-			ts.Fatalf("%s holds %s, want %s %s", args[1], got, args[2], args[3])
-		}
-	case do == "objects":
-		serveObjects(ts, args[1:])
-	case do == "hide" && len(args) == 3:
-		n, err := strconv.Atoi(args[2])
-		ts.Check(err)
-		s.Hide(args[1], n, time.Hour)
-	case do == "dump" && len(args) == 2:
-		for _, m := range s.Messages(args[1]) {
-			b, err := json.Marshal(m)
-			ts.Check(err)
-			_, err = ts.Stdout().Write(append(b, '\n'))
-			ts.Check(err)
-		}
-	case do == "fault" && len(args) == 3:
-		s.OnRequest(func(action string, _ int) sqsfake.Fault {
-			if action == args[1] {
-				return sqsfake.Fault(args[2])
-			}
-			return sqsfake.None
-		})
-	case do == "requests" && len(args) == 3:
-		if got := strconv.Itoa(s.Requests(args[1])); got != args[2] {
-			ts.Fatalf("%s was asked %s times, want %s", args[1], got, args[2])
-		}
-	default:
-		ts.Fatalf("sqs %s: wrong usage", strings.Join(args, " "))
-	}
+	c.do(ts, held.server, args[1:])
+}
+
+func sqsNumber(ts *testscript.TestScript, s string) int {
+	n, err := strconv.Atoi(s)
+	ts.Check(err)
+	return n
 }
 
 func startSQS(ts *testscript.TestScript) *sqsfake.Server {

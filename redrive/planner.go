@@ -107,7 +107,7 @@ func (e *EmptyError) Error() string {
 	for _, c := range slices.Sorted(maps.Keys(e.Classes)) {
 		classes = append(classes, fmt.Sprintf("%s (%d)", c, e.Classes[c]))
 	}
-	seen := "the queue has no jobs"
+	seen := "no job was seen in the queue"
 	if len(classes) > 0 {
 		seen = "classes there are: " + strings.Join(classes, ", ")
 	}

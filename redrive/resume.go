@@ -180,7 +180,7 @@ func afterCrash(it *Item, run RunID, publish string, row *ledger.Lookup) (next, 
 		return toAcknowledge, all, ItemEnd{}
 	case row == nil && it.Action != reconcile.Redrive:
 		return toAct, begun, ItemEnd{}
-	case row == nil && it.LedgerState == "" && it.Lift == liftIdempotent:
+	case row == nil && it.declaredIdempotent():
 		return toAct, begun, ItemEnd{}
 	case row == nil:
 		return toClose, begun, ItemEnd{endHeld, "publish_unknown"}
@@ -213,6 +213,14 @@ func (it *Item) isMoved(run RunID, r ledger.Row) bool {
 	c, ok := changeOf(it, run, it.Action)
 	return ok && achieved(c, r)
 }
+
+// resumable reports that resume may send an item whose intent was left open: its
+// row tells, or sending twice is declared harmless.
+func (s *session) resumable(w *work) bool {
+	return s.writable() || s.Ledger == nil && w.item.declaredIdempotent()
+}
+
+func (it *Item) declaredIdempotent() bool { return it.LedgerState == "" && it.Lift == liftIdempotent }
 
 // liftIdempotent is the lift of an effect that is declared harmless to repeat.
 const liftIdempotent = "idempotent"

@@ -339,7 +339,7 @@ func (s *session) gone(ctx context.Context, set []int, e ItemEnd) error {
 // gone. An open intent among them stays open.
 func (s *session) blockedOr(i int, e ItemEnd) ItemEnd {
 	switch {
-	case !s.ordered || !s.tracker.isBlocked(s.plan.Items[i].OrderKey):
+	case !s.ordered || !s.tracker.isBlocked(i):
 		return e
 	case e.Result == endUnknown:
 		return ItemEnd{endUnknown, "order_blocked"}

@@ -126,7 +126,7 @@ func (s *session) compare(ctx context.Context, unsent []*work, stop map[*work]It
 func (s *session) changed(w *work, a reconcile.Assessed) string {
 	it := w.item
 	switch {
-	case s.tracker.isBlocked(it.OrderKey) && s.ordered:
+	case s.tracker.isBlocked(w.index) && s.ordered:
 		return "order_blocked"
 	case a.Row != nil && a.Row.Found == ledger.Unreadable:
 		return "ledger_unreadable"
@@ -330,14 +330,14 @@ func (s *session) dropExpired(ctx context.Context, ws []*work) ([]*work, error) 
 // unsent is how an item ends whose publish was not done. One that the broker
 // asked to slow down for stays open: its intent and its row stand, so it is
 // sent by a later batch at the lower rate. So does one that the broker does not
-// permit, where its row lets resume send it; the run ends.
+// permit, where resume may send it; the run ends.
 func (s *session) unsent(w *work, r broker.Result) ItemEnd {
 	switch {
 	case r.Outcome == broker.Unknown:
 		return ItemEnd{endUnknown, "publish"}
 	case errors.Is(r.Err, broker.ErrThrottled) && s.again(w):
 		return ItemEnd{}
-	case s.deny("send to "+w.item.Destination, r) && s.writable() && s.again(w):
+	case s.deny("send to "+w.item.Destination, r) && s.resumable(w) && s.again(w):
 		return ItemEnd{}
 	default:
 		return ItemEnd{endFailed, "publish_refused"}
@@ -374,8 +374,9 @@ func (s *session) acknowledge(ctx context.Context, ws []*work) ([]*work, error) 
 			s.setAside(w.delivery)
 		case rs[i].Outcome == broker.Refused && s.again(w):
 			s.giveBack(ctx, w) // another delivery of this copy may be acknowledged
-		default:
+		default: // it may still be there, for resume to find
 			s.tracker.end(w.index, ItemEnd{endUnknown, "ack"})
+			s.setAside(w.delivery)
 		}
 	}
 	return nil, nil

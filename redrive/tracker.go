@@ -31,7 +31,7 @@ type tracker struct {
 	ends    []ItemEnd      // by index; zero: open
 	taken   []bool         // in the hands of a batch now
 	asking  []bool         // a receive asks for it now
-	blocked map[string]bool
+	blocked map[string]int // order key to its first item that did not go out
 	counts  Report
 	busy    int // open items that are taken or asked for
 	lowest  int // no item before it is open
@@ -41,7 +41,7 @@ func newTracker(p Plan, ends map[string]ItemEnd) *tracker {
 	n := len(p.Items)
 	t := &tracker{
 		plan: p, at: make(map[string]int, n), ends: make([]ItemEnd, n), taken: make([]bool, n), asking: make([]bool, n),
-		blocked: map[string]bool{},
+		blocked: map[string]int{},
 		counts:  Report{Planned: n, Remaining: n, Skipped: map[string]int{}},
 	}
 	for i, it := range p.Items {
@@ -79,7 +79,9 @@ func (t *tracker) end(i int, e ItemEnd) {
 	defer t.mu.Unlock()
 	t.set(i, e, false, t.asking[i])
 	if key := t.plan.Items[i].OrderKey; key != "" && e.stays() {
-		t.blocked[key] = true
+		if first, ok := t.blocked[key]; !ok || i < first {
+			t.blocked[key] = i
+		}
 	}
 }
 
@@ -170,11 +172,12 @@ func (t *tracker) take(c broker.CopyID, set []int) (int, bool) {
 	return i, true
 }
 
-// isBlocked reports that an earlier item of the same order key did not go out.
-func (t *tracker) isBlocked(orderKey string) bool {
+// isBlocked reports that an earlier item of item i's order key did not go out.
+func (t *tracker) isBlocked(i int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return orderKey != "" && t.blocked[orderKey]
+	first, ok := t.blocked[t.plan.Items[i].OrderKey]
+	return ok && first < i
 }
 
 // report counts the items; what is open or in a batch's hands remains.

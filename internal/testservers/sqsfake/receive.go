@@ -107,6 +107,20 @@ func (s *Server) Hide(name string, n int, lease time.Duration) {
 	}
 }
 
+// GiveUp lets the consumers of a queue fail: its visible messages are received
+// as often as its policy allows, which moves them to its dead-letter queue.
+func (s *Server) GiveUp(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.byID[name]
+	q.ripen(s.now())
+	_, most := q.deadLetter()
+	for _, m := range q.ready[q.head:] {
+		m.Receives = max(m.Receives, most)
+	}
+	s.take(q, len(q.ready))
+}
+
 // again is what an attempt was given before, taken back to be given once more:
 // as long as nothing of it was deleted or changed.
 func (q *queue) again(attempt string) []*item {
