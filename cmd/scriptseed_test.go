@@ -53,7 +53,7 @@ func (p *scriptProvider) set(at time.Time) {
 // provider start makes one and sets $PROVIDER_URL; provider fault KIND makes all
 // of its look-ups fail; provider send KEY KIND makes every send of a job fail, and
 // provider clear none; provider accepted KEY N demands how many sends of a job it
-// has accepted.
+// has accepted, and provider once N that it has accepted N jobs, each once.
 func scriptProviderCmd(ts *testscript.TestScript, _ bool, args []string) {
 	p := ts.Value(providerKey{}).(*scriptProvider)
 	switch {
@@ -71,12 +71,22 @@ func scriptProviderCmd(ts *testscript.TestScript, _ bool, args []string) {
 		p.server.Set(providertest.Fault{OpID: args[1], On: providertest.OnSend, Kind: providertest.FaultKind(args[2])})
 	case len(args) == 1 && args[0] == "clear":
 		p.server.Clear()
+	case len(args) == 2 && args[0] == "once":
+		accepted := p.server.Accepted()
+		for key, n := range accepted {
+			if n != 1 {
+				ts.Fatalf("the provider has accepted %s %d times", key, n)
+			}
+		}
+		if got := fmt.Sprint(len(accepted)); got != args[1] {
+			ts.Fatalf("the provider has accepted %s jobs, not %s", got, args[1])
+		}
 	case len(args) == 3 && args[0] == "accepted":
 		if got := fmt.Sprint(p.server.Accepted()[args[1]]); got != args[2] {
 			ts.Fatalf("the provider has accepted %s %s times, not %s", args[1], got, args[2])
 		}
 	default:
-		ts.Fatalf("usage: provider start|fault KIND|send KEY KIND|clear|accepted KEY N")
+		ts.Fatalf("usage: provider start|fault KIND|send KEY KIND|clear|accepted KEY N|once N")
 	}
 }
 

@@ -41,9 +41,13 @@ var sqsCommands = map[string]struct {
 	// create NAME [ATTRIBUTE=VALUE...]: DLQ=NAME is its dead-letter queue.
 	"create": {1, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { createSQS(ts, s, args[0], args[1:]) }},
 	// seed QUEUE FILE fills it.
-	"seed": {2, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { fillSQS(ts, s, args[0], ts.ReadFile(args[1])) }},
+	"seed": {2, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) {
+		fillSQS(ts, s, args[0], ts.ReadFile(args[1]))
+	}},
 	// enqueue QUEUE FILE puts jobs into it and into ledger.db.
-	"enqueue": {2, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { enqueueSQS(ts, s, args[0], ts.ReadFile(args[1])) }},
+	"enqueue": {2, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) {
+		enqueueSQS(ts, s, args[0], ts.ReadFile(args[1]))
+	}},
 	// work QUEUE lets the reference worker handle all that is in it.
 	"work": {1, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { workSQS(ts, s, args[0]) }},
 	// fail QUEUE lets its consumers fail, until its policy has dead-lettered all.
@@ -53,7 +57,9 @@ var sqsCommands = map[string]struct {
 	// objects BUCKET/KEY... answers for S3.
 	"objects": {0, func(ts *testscript.TestScript, _ *sqsfake.Server, args []string) { serveObjects(ts, args) }},
 	// hide QUEUE N lends messages to another consumer.
-	"hide": {2, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { s.Hide(args[0], sqsNumber(ts, args[1]), time.Hour) }},
+	"hide": {2, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) {
+		s.Hide(args[0], sqsNumber(ts, args[1]), time.Hour)
+	}},
 	// dump QUEUE prints its messages.
 	"dump": {1, sqsDump},
 	// contents QUEUE FILE writes what each message consists of, in order of
@@ -67,7 +73,7 @@ var sqsCommands = map[string]struct {
 	// entries ACTION CODE N... makes those entries of its batches fail, from 0.
 	"entries": {2, sqsEntries},
 	// storm N makes of every N requests one fail, in each of the ways in turn, and
-	// of every N entries one.
+	// of every 4*N entries one.
 	"storm": {1, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { sqsStorm(s, sqsNumber(ts, args[0])) }},
 	// calm ends all faults.
 	"calm": {0, func(_ *testscript.TestScript, s *sqsfake.Server, _ []string) {
@@ -76,7 +82,9 @@ var sqsCommands = map[string]struct {
 		s.Fewer(nil)
 	}},
 	// short makes receives give few messages or none, as the service may.
-	"short": {0, func(_ *testscript.TestScript, s *sqsfake.Server, _ []string) { s.Fewer(func(n int) int { return n * 7 % 5 }) }},
+	"short": {0, func(_ *testscript.TestScript, s *sqsfake.Server, _ []string) {
+		s.Fewer(func(n int) int { return n * 7 % 5 })
+	}},
 	// requests ACTION N demands how many were made.
 	"requests": {2, sqsRequests},
 	// await QUEUE N waits until it holds so many messages.

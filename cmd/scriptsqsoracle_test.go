@@ -85,8 +85,8 @@ func sqsStorm(s *sqsfake.Server, n int) {
 		return sqsfake.None
 	})
 	s.OnEntry(func(_ string, k int) string {
-		if k%n == n/2 {
-			return []string{"InternalFailure", "RequestThrottled"}[k/n%2]
+		if every := 4 * n; k%every == every/2 {
+			return []string{"InternalFailure", "RequestThrottled"}[k/every%2]
 		}
 		return ""
 	})

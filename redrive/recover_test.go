@@ -262,6 +262,12 @@ func TestOrderOfGroups(t *testing.T) {
 			if d := cmp.Diff(tt.want, got); d != "" {
 				t.Error(d)
 			}
+			if e.State == redrive.RunInterrupted {
+				w.fault = nil
+				if e, err = w.resume(); err != nil || e.Report.Unknown != 0 || e.Report.Redriven != len(tt.want) {
+					t.Errorf("resumed: %+v, %v", e.Report, err)
+				}
+			}
 			if d := cmp.Diff(tt.skip, e.Report.Skipped); d != "" {
 				t.Error(d)
 			}
