@@ -1,6 +1,10 @@
 package audit
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+	"time"
+)
 
 func formatSeq(n int64) string { return strconv.FormatInt(n, 10) }
 
@@ -65,4 +69,36 @@ func (o openIntents) see(r Record) {
 	case r.Closes():
 		delete(o, r.subject())
 	}
+}
+
+// CopyState is what the records of one copy in one run add up to. The zero value
+// is that of a copy of which nothing is recorded.
+type CopyState struct {
+	Intent  int64  // sequence of the newest intent that is open; 0: none
+	Publish string // the publish result that binds most since the last close
+	// How the copy was closed, why, and when; empty while it is not.
+	Ended, Reason string
+	ClosedAt      time.Time
+}
+
+// See takes the copy's next record, in the order of the log. A publish that may
+// have happened stays known over later intents until one closes.
+func (c *CopyState) See(r Record) {
+	switch {
+	case r.Phase == Intent:
+		*c = CopyState{Intent: r.Seq, Publish: c.Publish}
+	case r.Step == StepPublish:
+		c.Publish = stronger(c.Publish, r.Result)
+	case r.Closes():
+		*c = CopyState{Ended: r.Ended(), Reason: r.Reason, ClosedAt: r.Time}
+	}
+}
+
+// stronger keeps the publish result that binds more: done, then unknown.
+func stronger(a, b string) string {
+	rank := []string{ResultRefused, ResultUnknown, ResultDone}
+	if slices.Index(rank, b) >= slices.Index(rank, a) {
+		return b
+	}
+	return a
 }

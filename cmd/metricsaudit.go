@@ -8,6 +8,7 @@ import (
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/metrics"
 	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/redrive"
 )
 
 // auditTally is what was counted of the audit log so far. The log only grows, so
@@ -32,8 +33,6 @@ var (
 		"redriven", "settled", "discarded", audit.ResultSkipped, audit.ResultHeld, audit.ResultFailed, audit.ResultUnknown,
 	}
 	publishings = []string{audit.ResultDone, audit.ResultRefused, audit.ResultUnknown}
-	// sentAlready are the reasons of a close that stopped a second effect.
-	sentAlready = []string{"already_sent", "row_sent", "row_reconciled"}
 )
 
 // oneOf is a word of a closed list, or "other".
@@ -79,7 +78,7 @@ func (t *auditTally) add(r audit.Record) {
 		return
 	}
 	q.closed[oneOf(r.Ended(), closings)]++
-	if r.Ended() == "settled" || slices.Contains(sentAlready, r.Reason) {
+	if end := (redrive.ItemEnd{Result: r.Ended(), Reason: r.Reason}); end.Prevented() {
 		q.prevented++
 	}
 	if at, ok := t.approved[r.Plan]; ok {

@@ -292,11 +292,11 @@ func (v runView) result() result {
 	}
 	rows = append(rows, []string{"took", span(v.Duration)})
 	rows = append(rows, soloRows(v.Solo)...)
-	r := result{Object: v, Headers: []string{"what", "value"}, Rows: rows}
+	next := "redrivectl runs report " + v.Run
 	if v.State == string(redrive.RunInterrupted) {
-		r.After = []string{"", "next: redrivectl resume " + v.Run}
+		next = "redrivectl resume " + v.Run
 	}
-	return r
+	return result{Object: v, Headers: []string{"what", "value"}, Rows: rows, After: []string{"", "next: " + next}}
 }
 
 // runner puts together what carries out plans of one queue.

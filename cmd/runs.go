@@ -13,7 +13,7 @@ import (
 )
 
 func newRunsCmd(a *app) *cobra.Command {
-	return group("runs", "Look at runs, living and past", newRunsListCmd(a), newRunsShowCmd(a))
+	return group("runs", "Look at runs, living and past", newRunsListCmd(a), newRunsShowCmd(a), newRunsReportCmd(a))
 }
 
 // runRecordView is a run as the store has it.

@@ -58,7 +58,12 @@ func (e errNone) Error() string { return string(e) }
 func (t *tracer) source(name string, read func() error) {
 	before := len(t.entries)
 	err := read()
-	v := sourceView{Source: name, State: "ok", Entries: len(t.entries) - before}
+	t.sources = append(t.sources, newSourceView(name, len(t.entries)-before, err))
+}
+
+// newSourceView says how reading a source went that gave so many entries.
+func newSourceView(name string, entries int, err error) sourceView {
+	v := sourceView{Source: name, State: "ok", Entries: entries}
 	var none errNone
 	switch {
 	case errors.As(err, &none):
@@ -68,7 +73,7 @@ func (t *tracer) source(name string, read func() error) {
 	case v.Entries == 0:
 		v.State = "none"
 	}
-	t.sources = append(t.sources, v)
+	return v
 }
 
 func (t *tracer) copies() {

@@ -243,6 +243,11 @@ func TestApprovedMeansExactlyThis(t *testing.T) {
 			k := ledger.Key{JobKey: "k1", Consumer: "mailer"}
 			w.move(ledger.Change{Key: k, From: ledger.Failed, FromAttempt: 1, To: ledger.Sending, Attempt: 2, ClaimLife: time.Minute, Actor: "worker"})
 		}, "changed_ledger"},
+		{"row claimed and sent", func(w *world) {
+			k := ledger.Key{JobKey: "k1", Consumer: "mailer"}
+			w.move(ledger.Change{Key: k, From: ledger.Failed, FromAttempt: 1, To: ledger.Sending, Attempt: 2, ClaimLife: time.Minute, Actor: "worker"})
+			w.move(ledger.Change{Key: k, From: ledger.Sending, FromAttempt: 2, To: ledger.Sent, Actor: "worker", Resolve: ledger.ByWorker})
+		}, "already_sent"},
 		{"class", func(w *world) { w.class.Class = classify.Unavailable }, "changed_class"},
 		{"rule", func(w *world) { w.class.Rule = "another" }, "changed_class"},
 		{"copy gone", func(w *world) {

@@ -19,6 +19,10 @@ import (
 // actionRun is the Action of the records about a run as a whole.
 const actionRun = "run"
 
+// stepEnd is the Step of the record that ends a session of a run; the others
+// begin one.
+const stepEnd = "end"
+
 // entry is where an item with an open intent goes on.
 type entry struct {
 	intended, queued, published bool
@@ -376,7 +380,7 @@ func (s *session) record(ctx context.Context, rs ...audit.Record) error {
 func (s *session) endRecord(state RunState, r Report) audit.Record {
 	rec := s.who.Record(actionRun)
 	rec.Run, rec.Plan, rec.Queue = string(s.run), string(s.id), s.plan.Queue
-	rec.Phase, rec.Step, rec.Result = audit.Outcome, "end", string(state)
+	rec.Phase, rec.Step, rec.Result = audit.Outcome, stepEnd, string(state)
 	skipped := 0
 	for _, n := range r.Skipped {
 		skipped += n

@@ -131,11 +131,24 @@ func (s *session) changed(w *work, a reconcile.Assessed) string {
 	case a.Row != nil && a.Row.Found == ledger.Unreadable:
 		return "ledger_unreadable"
 	case (a.Row == nil) != (it.LedgerState == "") || a.Row != nil && !it.asPlanned(*a.Row):
-		return "changed_ledger"
+		return it.rowChange(a.Row)
 	case a.Decision.Action == reconcile.Hold && a.Input.Block.OfReference():
 		return string(a.Input.Block)
 	}
 	return it.differs(frozen(a, w.job), s.Now())
+}
+
+// whyAlreadySent is why a job is not redriven whose effect is on record since the
+// plan was made.
+const whyAlreadySent = "already_sent"
+
+// rowChange says what became of a row that is not as planned.
+func (it *Item) rowChange(l *ledger.Lookup) string {
+	sent := l != nil && l.Found == ledger.Present && (l.Row.State.Committed() || l.Row.LateAccept)
+	if sent && it.Action == reconcile.Redrive {
+		return whyAlreadySent
+	}
+	return "changed_ledger"
 }
 
 // differs names what has changed since the item was frozen, or is empty.

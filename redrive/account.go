@@ -1,0 +1,180 @@
+package redrive
+
+import (
+	"slices"
+	"time"
+
+	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/classify"
+)
+
+// Account is what the audit log tells of one plan and its run, taken record by
+// record in the order of the log. It keeps a fixed amount for each item of the
+// plan and each session, and no record.
+type Account struct {
+	Approved time.Time // of the last approval; zero: none was given
+	Sessions []RunSession
+	// Publishes counts the copies that were handed over, or may have been; Peak is
+	// the most of them within one second, by the times of their records. A batch is
+	// recorded after it was published, so that its copies have one time.
+	Publishes, Peak int
+	// First and Last are the sequences of the first and the last record, and
+	// Records is how many there are between them that speak of the plan.
+	First, Last int64
+	Records     int
+
+	plan   Plan
+	at     map[string]int // CopyID.String to index
+	items  []audit.CopyState
+	second []time.Time // of the publishes within the last second
+	last   time.Time   // of the newest record of the run
+}
+
+// RunSession is one stretch in which a run was carried out: from its start, or a
+// resume, to its end.
+type RunSession struct {
+	From, To time.Time // To is the last record of one that was killed
+	By       audit.Person
+	Host     string
+	Resumed  bool
+	// Ended is the state that it ended in; empty: it never recorded its end.
+	Ended RunState
+}
+
+// NewAccount has seen no record yet.
+func NewAccount(p Plan) *Account {
+	a := &Account{plan: p, at: make(map[string]int, len(p.Items)), items: make([]audit.CopyState, len(p.Items))}
+	for i, it := range p.Items {
+		a.at[it.Copy.String()] = i
+	}
+	return a
+}
+
+// See takes the next record that names the plan.
+func (a *Account) See(r audit.Record) {
+	if a.First == 0 {
+		a.First = r.Seq
+	}
+	a.Last = r.Seq
+	a.Records++
+	switch {
+	case r.Action == DecisionApprove:
+		a.Approved = r.Time
+	case r.Action == actionRun:
+		a.session(r)
+	case r.Run != "" && r.CopyID != "":
+		a.copy(r)
+	}
+	if r.Run != "" && r.Action != audit.ActionCheckpoint {
+		a.last = r.Time
+	}
+}
+
+// session begins one, or ends the one that is under way.
+func (a *Account) session(r audit.Record) {
+	n := len(a.Sessions)
+	if r.Step == stepEnd {
+		if n > 0 {
+			a.Sessions[n-1].To, a.Sessions[n-1].Ended = r.Time, RunState(r.Result)
+		}
+		return
+	}
+	if n > 0 && a.Sessions[n-1].Ended == "" {
+		a.Sessions[n-1].To = a.last
+	}
+	a.Sessions = append(a.Sessions, RunSession{From: r.Time, By: r.Actor, Host: r.Host, Resumed: n > 0})
+}
+
+func (a *Account) copy(r audit.Record) {
+	if i, ok := a.at[r.CopyID]; ok {
+		a.items[i].See(r)
+	}
+	if r.Step != audit.StepPublish || r.Result == audit.ResultRefused {
+		return
+	}
+	a.Publishes++
+	a.second = append(a.second, r.Time)
+	for r.Time.Sub(a.second[0]) >= time.Second {
+		a.second = a.second[1:]
+	}
+	a.Peak = max(a.Peak, len(a.second))
+}
+
+// Stop ends the session that is under way, for a report of a run: now while it
+// lives, else with the last thing that it recorded.
+func (a *Account) Stop(now time.Time, lives bool) {
+	n := len(a.Sessions)
+	if n == 0 || a.Sessions[n-1].Ended != "" {
+		return
+	}
+	a.Sessions[n-1].To = a.last
+	if lives {
+		a.Sessions[n-1].To = now
+	}
+}
+
+// Running is for how long the run was carried out, all sessions together.
+func (a *Account) Running() (d time.Duration) {
+	for _, s := range a.Sessions {
+		d += max(s.To.Sub(s.From), 0)
+	}
+	return d
+}
+
+// Item is how item i of the plan stands.
+func (a *Account) Item(i int) audit.CopyState { return a.items[i] }
+
+// OpenIntent is why an item is unknown whose run no longer lives, and left an
+// intent without an outcome.
+const OpenIntent = "open_intent"
+
+// End is how item i was closed. An open intent is a step under way while the run
+// lives, and unknown once it does not.
+func (a *Account) End(i int, lives bool) ItemEnd {
+	s := a.items[i]
+	if s.Intent != 0 && !lives {
+		return ItemEnd{Result: endUnknown, Reason: OpenIntent}
+	}
+	return ItemEnd{Result: s.Ended, Reason: s.Reason}
+}
+
+// Reports counts the items of the plan, all together and by their class.
+func (a *Account) Reports(lives bool) (all Report, classes map[classify.Class]*Report) {
+	all, classes = Report{Skipped: map[string]int{}}, map[classify.Class]*Report{}
+	for i, it := range a.plan.Items {
+		c := classes[it.Class]
+		if c == nil {
+			c = &Report{Skipped: map[string]int{}}
+			classes[it.Class] = c
+		}
+		for _, r := range []*Report{&all, c} {
+			r.Planned++
+			r.count(a.End(i, lives), 1)
+		}
+	}
+	return all, classes
+}
+
+// sentAlready are the reasons of a close that stopped a second effect.
+var sentAlready = []string{whyAlreadySent, "row_sent", "row_reconciled"}
+
+// Prevented reports that the item's effect had happened, so that doing what its
+// class asks for would have been a second one.
+func (e ItemEnd) Prevented() bool {
+	return e.Result == endSettled || slices.Contains(sentAlready, e.Reason)
+}
+
+// Word is the end as reports count it: what is held counts as skipped, what is not
+// closed as "remaining", and a result that is none of the known as "unknown".
+func (e ItemEnd) Word() string {
+	switch e.Result {
+	case "":
+		return "remaining"
+	case endHeld:
+		return endSkipped
+	case endRedriven, endSettled, endDiscarded, endFailed, endSkipped:
+		return e.Result
+	default:
+		return endUnknown
+	}
+}
