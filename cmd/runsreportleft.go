@@ -87,12 +87,13 @@ func (g leftView) some() (names []string, more int) {
 // key is a text from outside, and what is typed goes to a shell.
 type nextCommands struct {
 	run, queue string
-	lives      bool
-	resumes    bool // the run may be resumed
+	lives      bool // the run goes on by itself
+	resumes    bool // it may be resumed
 }
 
 func (r *runReporter) needs() nextCommands {
-	return nextCommands{run: short(r.view.Run), queue: r.view.Queue, lives: r.run.Lives, resumes: !r.run.Lives && !r.run.State.Ended()}
+	goesOn := r.run.Lives && r.run.State != redrive.RunPaused
+	return nextCommands{run: short(r.view.Run), queue: r.view.Queue, lives: goesOn, resumes: !goesOn && !r.run.State.Ended()}
 }
 
 func (n nextCommands) of(outcome, why string) string {

@@ -27,7 +27,7 @@ type Account struct {
 	at     map[string]int // CopyID.String to index
 	items  []audit.CopyState
 	second []time.Time // of the publishes within the last second
-	last   time.Time   // of the newest record of the run
+	last   time.Time   // of the newest record that the run itself made
 }
 
 // RunSession is one stretch in which a run was carried out: from its start, or a
@@ -65,30 +65,29 @@ func (a *Account) See(r audit.Record) {
 	case r.Run != "" && r.CopyID != "":
 		a.copy(r)
 	}
-	if r.Run != "" && r.Action != audit.ActionCheckpoint {
-		a.last = r.Time
-	}
 }
 
-// session begins one, or ends the one that is under way.
+// session begins one, or ends the one that is under way. What a person asked of the
+// run meanwhile does neither.
 func (a *Account) session(r audit.Record) {
 	n := len(a.Sessions)
-	if r.Step == stepEnd {
-		if n > 0 {
-			a.Sessions[n-1].To, a.Sessions[n-1].Ended = r.Time, RunState(r.Result)
+	switch {
+	case r.Step == stepEnd && n > 0:
+		a.Sessions[n-1].To, a.Sessions[n-1].Ended = r.Time, RunState(r.Result)
+	case r.Step == stepStart || r.Step == stepResume:
+		if n > 0 && a.Sessions[n-1].Ended == "" {
+			a.Sessions[n-1].To = a.last
 		}
-		return
+		a.Sessions = append(a.Sessions, RunSession{From: r.Time, By: r.Actor, Host: r.Host, Resumed: r.Step == stepResume})
+		a.last = r.Time
 	}
-	if n > 0 && a.Sessions[n-1].Ended == "" {
-		a.Sessions[n-1].To = a.last
-	}
-	a.Sessions = append(a.Sessions, RunSession{From: r.Time, By: r.Actor, Host: r.Host, Resumed: n > 0})
 }
 
 func (a *Account) copy(r audit.Record) {
 	if i, ok := a.at[r.CopyID]; ok {
 		a.items[i].See(r)
 	}
+	a.last = r.Time
 	if r.Step != audit.StepPublish || r.Result == audit.ResultRefused {
 		return
 	}

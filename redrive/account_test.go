@@ -67,6 +67,7 @@ func killedRun() []recorded {
 		{11.2, "settle", "ack", "done", ""},
 		{11.3, "b", "", "", ""},
 		{11.9, "b", "publish", "unknown", ""},
+		{50, "run", "pause", "done", "asked when it was dead"},
 		{100, "run", "resume", "done", ""},
 		{101, "b", "ack", "done", ""},
 		{101, "d", "close", "skipped", "already_sent"},
@@ -94,7 +95,7 @@ func TestAccountOfARunThatWasResumed(t *testing.T) {
 		t.Error(d)
 	}
 	wantAccount := &redrive.Account{
-		Approved: at(1), Publishes: 2, Peak: 1, First: 10, Last: 25, Records: 16,
+		Approved: at(1), Publishes: 2, Peak: 1, First: 10, Last: 26, Records: 17,
 		Sessions: []redrive.RunSession{{From: at(10), To: at(11.9)}, {From: at(100), To: at(102), Resumed: true, Ended: redrive.RunInterrupted}},
 	}
 	if d := cmp.Diff(wantAccount, a, cmpopts.IgnoreUnexported(redrive.Account{})); d != "" {

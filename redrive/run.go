@@ -91,7 +91,7 @@ func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
 		return Ended{}, fmt.Errorf("load plan %s: %w", prefix, err)
 	}
 	run := r.NewRunID()
-	lease, err := r.Runs.Begin(ctx, r.begin(sp.ID, run), r.checkBegin, r.startRecord(sp, run, "start"))
+	lease, err := r.Runs.Begin(ctx, r.begin(sp.ID, run), r.checkBegin, r.startRecord(sp, run, stepStart))
 	if err != nil {
 		return Ended{}, err // it names the plan, or whoever was first
 	}

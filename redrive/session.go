@@ -19,9 +19,12 @@ import (
 // actionRun is the Action of the records about a run as a whole.
 const actionRun = "run"
 
-// stepEnd is the Step of the record that ends a session of a run; the others
-// begin one.
-const stepEnd = "end"
+// Steps of the records that begin and end a session of a run.
+const (
+	stepStart  = "start"
+	stepResume = "resume"
+	stepEnd    = "end"
+)
 
 // entry is where an item with an open intent goes on.
 type entry struct {
