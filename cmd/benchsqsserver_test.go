@@ -70,8 +70,8 @@ func benchServer() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Fprintf(os.Stdout, "http://%s\n", l.Addr())
-	panic(http.Serve(l, mux)) //nolint:gosec // On loopback, for one benchmark.
+	_, _ = fmt.Fprintf(os.Stdout, "http://%s\n", l.Addr())
+	panic(http.Serve(l, mux))
 }
 
 func (a *benchAdmin) current() *sqsfake.Server {

@@ -196,11 +196,7 @@ func (a *app) listHolds(ctx context.Context) ([]reconcile.ManualHold, error) {
 
 // jobRecord is the record of what a person did about one job outside a run.
 func (a *app) jobRecord(st *store.Store, action, reason string, j job.Job) (audit.Record, error) {
-	who, err := a.who()
-	if err != nil {
-		return audit.Record{}, err
-	}
-	customer, err := a.customers(st)
+	who, customer, err := a.signs(st)
 	if err != nil {
 		return audit.Record{}, err
 	}

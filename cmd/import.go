@@ -147,11 +147,7 @@ func (o *importOptions) survey(ctx context.Context, im *redrive.Importer, from o
 }
 
 func (o *importOptions) importer(ctx context.Context, q *queue, st *store.Store, from origin) (*redrive.Importer, error) {
-	who, err := o.app.who()
-	if err != nil {
-		return nil, err
-	}
-	customer, err := o.app.customers(st)
+	who, customer, err := o.app.signs(st)
 	if err != nil {
 		return nil, err
 	}

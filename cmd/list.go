@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -215,13 +216,8 @@ func (l *listing) known() error {
 	if len(l.o.class) == 0 || l.matched > 0 || len(l.classes) == 0 {
 		return nil
 	}
-	names := make([]string, 0, len(l.classes))
-	for name := range l.classes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	return fail(exitRefused, "redrivectl list "+l.o.target, "no job of class %s in %s; it has: %s",
-		strings.Join(l.o.class, ", "), l.o.target, strings.Join(names, ", "))
+		strings.Join(l.o.class, ", "), l.o.target, strings.Join(slices.Sorted(maps.Keys(l.classes)), ", "))
 }
 
 func (l *listing) finish(seen look) error {

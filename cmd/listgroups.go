@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,12 +69,7 @@ func hourOf(v jobView) string {
 }
 
 func groupNames() []string {
-	names := make([]string, 0, len(groupOf))
-	for name := range groupOf {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(groupOf))
 }
 
 // groupName reads what was typed: also with hyphens, and as the flags of plan

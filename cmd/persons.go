@@ -42,6 +42,16 @@ func soloRows(why *string) [][]string {
 	return [][]string{{"solo", *why}}
 }
 
+// signs is who acts, and what stands for a customer, in the records of a store.
+func (a *app) signs(st *store.Store) (audit.Who, func(id string) string, error) {
+	who, err := a.who()
+	if err != nil {
+		return who, nil, err
+	}
+	customer, err := a.customers(st)
+	return who, customer, err
+}
+
 // customers makes the keyed HMAC that stands for a customer in this store.
 func (a *app) customers(st *store.Store) (func(string) string, error) {
 	key, err := a.customerKey(st)

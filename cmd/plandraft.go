@@ -21,11 +21,8 @@ func (o *planOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := hasClasses(q.policy, o.sel.Class); err != nil {
+	if err := o.fits(q.policy); err != nil {
 		return err
-	}
-	if o.as != "" && !q.policy.Has(classify.Class(o.as)) {
-		return fail(exitUsage, "redrivectl policy check --help", "--as %s: the policy of %s has no such class", o.as, o.queue)
 	}
 	st, err := o.app.storeFor(ctx, q.name)
 	if err != nil {
@@ -35,19 +32,10 @@ func (o *planOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	es, err := newEdits(ctx, q, o.lifts.Edit)
+	req, seen, err := o.request(ctx, q, st)
 	if err != nil {
 		return err
 	}
-	jobs, seen, err := o.jobs(ctx, q, st, es)
-	if err != nil {
-		return err
-	}
-	req, err := o.request(ctx, q, jobs)
-	if err != nil {
-		return err
-	}
-	req.Edits = es.made
 	if !seen.Complete {
 		o.app.note("the look was incomplete: %s", seen.Why)
 	}
@@ -67,6 +55,14 @@ func (o *planOptions) run(ctx context.Context) error {
 		return silently(exitPartly)
 	}
 	return nil
+}
+
+// fits refuses classes that the queue's policy does not have.
+func (o *planOptions) fits(p *classify.Policy) error {
+	if o.as != "" && !p.Has(classify.Class(o.as)) {
+		return fail(exitUsage, "redrivectl policy check --help", "--as %s: the policy of %s has no such class", o.as, o.queue)
+	}
+	return hasClasses(p, o.sel.Class)
 }
 
 // archiveLife is how long the archive keeps what was settled or discarded.
@@ -124,17 +120,26 @@ func (o *planOptions) jobs(ctx context.Context, q *queue, st *store.Store, es *e
 	return c.Jobs, broker.Completeness{Complete: c.Complete, Why: c.Why}, nil
 }
 
-func (o *planOptions) request(ctx context.Context, q *queue, jobs []job.Job) (redrive.Request, error) {
+// request is what is asked of the planner, and how complete the look was.
+func (o *planOptions) request(ctx context.Context, q *queue, st *store.Store) (redrive.Request, broker.Completeness, error) {
+	es, err := newEdits(ctx, q, o.lifts.Edit)
+	if err != nil {
+		return redrive.Request{}, broker.Completeness{}, err
+	}
+	jobs, seen, err := o.jobs(ctx, q, st, es)
+	if err != nil {
+		return redrive.Request{}, seen, err
+	}
 	digests, err := o.app.digests(q)
 	if err != nil {
-		return redrive.Request{}, err
+		return redrive.Request{}, seen, err
 	}
 	facts, err := o.app.queueFacts(ctx, q)
 	return redrive.Request{
-		Queue: facts, Jobs: jobs, Select: o.sel, Only: reconcile.Action(o.action), Max: o.max,
+		Queue: facts, Jobs: jobs, Edits: es.made, Select: o.sel, Only: reconcile.Action(o.action), Max: o.max,
 		Rate: o.parsedRate, Expires: o.expires, Reason: o.reason, Lifts: o.lifts, Digests: digests,
 		ArchiveRetention: archiveLife,
-	}, err
+	}, seen, err
 }
 
 func (o *planOptions) print(ctx context.Context, d redrive.Draft) error {

@@ -39,11 +39,7 @@ func (a *app) allJobs(ctx context.Context, q *queue, each func(job.Job)) ([]job.
 }
 
 func (a *app) planner(q *queue, st *store.Store) (*redrive.Planner, error) {
-	who, err := a.who()
-	if err != nil {
-		return nil, err
-	}
-	customer, err := a.customers(st)
+	who, customer, err := a.signs(st)
 	if err != nil {
 		return nil, err
 	}

@@ -119,20 +119,26 @@ func (v planView) result(p redrive.Plan, items bool) result {
 		r.Elements = append(r.Elements, h)
 	}
 	r.withDiffs(v.Diffs)
-	if !items {
-		return r
+	if items {
+		r.Rows = append(r.Rows, v.itemRows(p)...)
 	}
+	return r
+}
+
+// itemRows are every item and every held job.
+func (v planView) itemRows(p redrive.Plan) [][]string {
+	var rows [][]string
 	for _, it := range p.Items {
 		cells := []string{firstText(it.JobKey, it.MessageID), string(it.Class), it.Why}
 		if it.Unwrap && it.Action == reconcile.Redrive {
 			cells = append(cells, "unwrapped")
 		}
-		r.Rows = append(r.Rows, []string{string(it.Action), strings.Join(append(cells, becomes(it)...), "  ")})
+		rows = append(rows, []string{string(it.Action), strings.Join(append(cells, becomes(it)...), "  ")})
 	}
 	for _, h := range v.Held {
-		r.Rows = append(r.Rows, []string{"held", strings.Join([]string{firstText(or(h.JobKey), h.MessageID), h.Class, h.Why, or(h.Needs)}, "  ")})
+		rows = append(rows, []string{"held", strings.Join([]string{firstText(or(h.JobKey), h.MessageID), h.Class, h.Why, or(h.Needs)}, "  ")})
 	}
-	return r
+	return rows
 }
 
 // becomes names the edited copy that goes in an item's place.

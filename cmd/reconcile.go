@@ -140,11 +140,7 @@ func verdictText(vs map[reconcile.Verdict]int) string {
 
 // reconciler is the assessor with what it takes to ask and to write.
 func (a *app) reconciler(q *queue, st *store.Store) (*reconcile.Reconciler, error) {
-	who, err := a.who()
-	if err != nil {
-		return nil, err
-	}
-	customer, err := a.customers(st)
+	who, customer, err := a.signs(st)
 	if err != nil {
 		return nil, err
 	}

@@ -152,7 +152,7 @@ func (s *session) releaseAside(ctx context.Context) {
 	s.letGo(ctx, func(broker.CopyID) bool { return true })
 }
 
-// letGo gives back what is held aside and of which which says so. A copy that
+// letGo gives back those of what is held aside that which accepts. A copy that
 // cannot be released becomes visible again when its lease ends.
 func (s *session) letGo(ctx context.Context, which func(broker.CopyID) bool) {
 	s.mu.Lock()

@@ -4,9 +4,9 @@
 package metrics
 
 import (
-	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -96,10 +96,10 @@ func (s *Set) series(name string, labels []string) *dto.Metric {
 // Write writes the figures in the text format, version 0.0.4, sorted by name and
 // labels, so that the same figures are the same bytes.
 func (s *Set) Write(w io.Writer) error {
-	for _, name := range sortedKeys(s.families) {
+	for _, name := range slices.Sorted(maps.Keys(s.families)) {
 		d := s.defs[name]
 		f := &dto.MetricFamily{Name: &d.Name, Help: &d.Help, Type: typeOf(d.Kind)}
-		for _, key := range sortedKeys(s.families[name]) {
+		for _, key := range slices.Sorted(maps.Keys(s.families[name])) {
 			f.Metric = append(f.Metric, s.families[name][key])
 		}
 		if _, err := expfmt.MetricFamilyToText(w, f); err != nil {
@@ -121,15 +121,6 @@ func typeOf(k Kind) *dto.MetricType {
 	default:
 		return dto.MetricType_GAUGE.Enum()
 	}
-}
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // Buckets counts observations up to each of some bounds.

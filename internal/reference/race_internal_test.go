@@ -23,7 +23,7 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close() //nolint:errcheck // Only read.
+	defer root.Close()
 	opened := make(chan error, 1)
 	go func() {
 		_, err := openRegular(root, "pipe")
