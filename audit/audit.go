@@ -82,6 +82,18 @@ type Person struct {
 	Key   string `json:"key,omitempty"`
 }
 
+// Who acts, as every record names it.
+type Who struct {
+	Actor       Person
+	Host        string
+	ToolVersion string
+}
+
+// Record begins a record of what was done.
+func (w Who) Record(action string) Record {
+	return Record{Actor: w.Actor, Host: w.Host, ToolVersion: w.ToolVersion, Action: action}
+}
+
 // Record is one entry of the log. 64-bit numbers are strings in its canonical
 // form (RFC 8785 numbers are doubles). Payloads, addresses and customer names
 // never enter it: Customer is a keyed HMAC.

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/gowebpki/jcs"
 )
 
 // maxExact bounds the integers that an RFC 8785 number holds exactly.
@@ -166,3 +168,13 @@ func appendByte(buf []byte, c byte) []byte {
 // validUTF8 replaces every byte that is not part of UTF-8; unlike
 // strings.ToValidUTF8 it does not join a run of them into one.
 func validUTF8(s string) string { return string([]rune(s)) }
+
+// CanonicalJSON is any value as RFC 8785 JSON, as what is hashed or approved is
+// written. A Record has a faster way to the same form.
+func CanonicalJSON(v any) ([]byte, error) {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return jcs.Transform(plain)
+}

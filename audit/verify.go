@@ -146,16 +146,6 @@ func (v *Verifier) Report() Report {
 	return r
 }
 
-// Verify walks a whole log of the store. The error is the iterator's or ctx's:
-// the log could not be read to its end, which says nothing of what it holds.
-func Verify(ctx context.Context, store string, rows iter.Seq2[Row, error], remembered *Head) (Report, error) {
-	v := NewVerifier(store, Head{}, remembered)
-	if err := v.Walk(ctx, rows); err != nil {
-		return Report{}, err
-	}
-	return v.Report(), nil
-}
-
 // Walk checks every row that rows yields.
 func (v *Verifier) Walk(ctx context.Context, rows iter.Seq2[Row, error]) error {
 	for r, err := range rows {

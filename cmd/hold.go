@@ -10,6 +10,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
 	"github.com/spf13/cobra"
 )
 
@@ -200,7 +201,7 @@ func (a *app) jobRecord(st *store.Store, action, reason string, j job.Job) (audi
 	if err != nil {
 		return audit.Record{}, err
 	}
-	rec := who.JobRecord(action, j, customer)
+	rec := redrive.JobRecord(who, action, j, customer)
 	rec.Phase, rec.Result, rec.Reason = audit.Outcome, audit.ResultDone, reason
 	return rec, nil
 }

@@ -8,16 +8,16 @@ import (
 )
 
 // who is the person and the program that records name.
-func (a *app) who() (redrive.Who, error) {
+func (a *app) who() (audit.Who, error) {
 	actor, err := a.actor()
 	if err != nil {
-		return redrive.Who{}, err
+		return audit.Who{}, err
 	}
 	host, err := a.host()
 	if err != nil {
-		return redrive.Who{}, err
+		return audit.Who{}, err
 	}
-	return redrive.Who{Actor: actor, Host: host, ToolVersion: buildVersion().Version}, nil
+	return audit.Who{Actor: actor, Host: host, ToolVersion: buildVersion().Version}, nil
 }
 
 // approver looks at approvals. It is nobody, so that it can give none.

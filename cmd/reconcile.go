@@ -145,7 +145,7 @@ func (a *app) reconciler(q *queue, st *store.Store) (*reconcile.Reconciler, erro
 		return nil, err
 	}
 	r := a.assessor(q, st)
-	r.Log, r.Actor, r.Host, r.ToolVersion, r.Customer = st, who.Actor, who.Host, who.ToolVersion, customer
+	r.Log, r.Who, r.Customer = st, who, customer
 	r.Open = func(ctx context.Context, queue string) ([]audit.Record, error) { return openMoves(ctx, st, queue) }
 	return r, nil
 }

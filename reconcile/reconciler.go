@@ -57,9 +57,7 @@ type Reconciler struct {
 	// Sleep waits for d or until ctx ends, whichever is first.
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	Actor       audit.Person
-	Host        string
-	ToolVersion string
+	audit.Who
 	// Customer is the keyed HMAC of a customer's ID; nil: records name none.
 	Customer func(id string) string
 	// Open lists the intents of fences and moves in a queue that have no outcome

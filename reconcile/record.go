@@ -2,12 +2,7 @@ package reconcile
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-
-	"github.com/gowebpki/jcs"
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/crash"
@@ -16,16 +11,11 @@ import (
 
 // Digest is the lower-case hex SHA-256 of the evidence's RFC 8785 bytes.
 func (e Evidence) Digest() (string, error) {
-	raw, err := json.Marshal(e)
+	canonical, err := audit.CanonicalJSON(e)
 	if err != nil {
 		return "", fmt.Errorf("encode evidence: %w", err)
 	}
-	canonical, err := jcs.Transform(raw)
-	if err != nil {
-		return "", fmt.Errorf("encode evidence: %w", err)
-	}
-	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:]), nil
+	return audit.Hash(canonical), nil
 }
 
 // record judges, keeps every verdict with its evidence, and then moves the rows

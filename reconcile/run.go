@@ -235,10 +235,8 @@ func (w *work) work(ctx context.Context) error {
 // auditRecord is a record about one subject. It names no copy: intents and
 // outcomes of a later run, which may hold another copy, must meet.
 func (w *work) auditRecord(action string, phase audit.Phase, s *subject) audit.Record {
-	rec := audit.Record{
-		Actor: w.Actor, Host: w.Host, ToolVersion: w.ToolVersion, Queue: w.Settings.Queue,
-		Action: action, Phase: phase, JobKey: s.key.JobKey,
-	}
+	rec := w.Who.Record(action)
+	rec.Queue, rec.Phase, rec.JobKey = w.Settings.Queue, phase, s.key.JobKey
 	if s.row != nil {
 		attempt := s.row.Attempt
 		rec.Attempt, rec.RequestID, rec.Region = &attempt, s.row.RequestID, s.row.Region

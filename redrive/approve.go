@@ -37,7 +37,7 @@ const knownDeclared = "declared"
 // Approver takes statements over plans.
 type Approver struct {
 	Plans Plans
-	Who
+	audit.Who
 	Persons
 	Now func() time.Time
 }
@@ -80,7 +80,7 @@ func (a *Approver) mayApprove(s Standing, person string, items int) error {
 	case s.Plan.State != PlanWaiting:
 		return fmt.Errorf("it is %s: %w", s.Plan.State, ErrRefused)
 	case !a.Now().Before(p.ExpiresAt):
-		return fmt.Errorf("it expired at %s: %w", p.ExpiresAt.UTC().Format(time.RFC3339), ErrRefused)
+		return fmt.Errorf("it expired at %s: %w", stamp(p.ExpiresAt), ErrRefused)
 	case items != len(p.Items):
 		return fmt.Errorf("it has %d items, not %d: %w", len(p.Items), items, ErrRefused)
 	case p.Tier.Needed() == 0:

@@ -2,7 +2,6 @@ package redrive
 
 import (
 	"fmt"
-	"time"
 )
 
 // checkBegin stands inside the transaction that makes a run: the plan is hashed
@@ -30,7 +29,7 @@ func (r *Runner) sameBounds(id PlanID, p Plan) error {
 	now := r.Now()
 	switch {
 	case !now.Before(p.ExpiresAt):
-		return fmt.Errorf("plan %s expired at %s: %w", id, p.ExpiresAt.UTC().Format(time.RFC3339), ErrRefused)
+		return fmt.Errorf("plan %s expired at %s: %w", id, stamp(p.ExpiresAt), ErrRefused)
 	case len(p.Items) == 0 || len(p.Items) > p.Max:
 		return fmt.Errorf("plan %s has %d items, its maximum is %d: %w", id, len(p.Items), p.Max, ErrRefused)
 	case p.Canary != 0:

@@ -2,13 +2,10 @@ package redrive
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
-	"github.com/gowebpki/jcs"
-
+	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
 )
 
@@ -17,13 +14,9 @@ const PlanFormat = "redrivectl/plan/v1"
 
 // Canonical is the plan's RFC 8785 bytes and the ID that they hash to.
 func Canonical(p Plan) (PlanID, []byte, error) {
-	plain, err := json.Marshal(p)
+	canonical, err := audit.CanonicalJSON(p)
 	if err != nil {
 		return "", nil, fmt.Errorf("encode plan: %w", err)
-	}
-	canonical, err := jcs.Transform(plain)
-	if err != nil {
-		return "", nil, fmt.Errorf("canonicalise plan: %w", err)
 	}
 	return idOf(canonical), canonical, nil
 }
@@ -59,11 +52,7 @@ func (s StoredPlan) Verify() (Plan, error) {
 // DedupID names one redrive of one copy to a broker that deduplicates: the same
 // on a resume, another in another plan.
 func DedupID(id PlanID, c broker.CopyID) string {
-	sum := sha256.Sum256([]byte(string(id) + "\n" + c.Entity + "\n" + c.ID))
-	return hex.EncodeToString(sum[:])
+	return audit.Hash([]byte(string(id) + "\n" + c.Entity + "\n" + c.ID))
 }
 
-func idOf(b []byte) PlanID {
-	sum := sha256.Sum256(b)
-	return PlanID(hex.EncodeToString(sum[:]))
-}
+func idOf(b []byte) PlanID { return PlanID(audit.Hash(b)) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
 )
@@ -129,5 +128,3 @@ func (a *Approver) recordOfCarried(sp StoredPlan, st, carried Approval) (audit.R
 	}
 	return rec, err
 }
-
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

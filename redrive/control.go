@@ -53,7 +53,7 @@ type Wishes interface {
 // Controller asks things of runs that another process carries out.
 type Controller struct {
 	Runs Wishes
-	Who
+	audit.Who
 	Now func() time.Time
 }
 
@@ -70,16 +70,16 @@ func (c *Controller) Ask(ctx context.Context, prefix string, kind WishKind, reas
 	if kind == WishAbort {
 		step = stepAskAbort
 	}
-	return c.Runs.SaveWish(ctx, w, c.controlRecord(step, reason))
+	return c.Runs.SaveWish(ctx, w, controlRecord(c.Who, step, reason))
 }
 
 // Lift takes the pause of a living run back. Results are as LiftPause's.
 func (c *Controller) Lift(ctx context.Context, run RunID) (RunRecord, error) {
-	return c.Runs.LiftPause(ctx, run, c.controlRecord(stepLiftPause, ""))
+	return c.Runs.LiftPause(ctx, run, controlRecord(c.Who, stepLiftPause, ""))
 }
 
-func (w Who) controlRecord(step, reason string) audit.Record {
-	rec := w.Record(actionRun)
+func controlRecord(by audit.Who, step, reason string) audit.Record {
+	rec := by.Record(actionRun)
 	rec.Phase, rec.Step, rec.Result, rec.Reason = audit.Outcome, step, audit.ResultDone, reason
 	return rec
 }

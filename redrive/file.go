@@ -94,10 +94,7 @@ func DecodeApproval(file []byte) (Approval, error) {
 
 // CanonicalStatement are the RFC 8785 bytes of a statement.
 func CanonicalStatement(a Approval) ([]byte, error) {
-	b, err := json.Marshal(a)
-	if err == nil {
-		b, err = jcs.Transform(b)
-	}
+	b, err := audit.CanonicalJSON(a)
 	if err != nil {
 		return nil, fmt.Errorf("encode approval: %w", err)
 	}

@@ -39,7 +39,7 @@ type Importer struct {
 	Records  func(ctx context.Context, each func(audit.Record) error) error
 	Decode   func(broker.Message) job.Job
 	Customer func(id string) string
-	Who      Who
+	Who      audit.Who
 	Now      func() time.Time
 	Queue    string // as configured
 	Entity   string // the dead-letter queue, as the broker names it
@@ -256,7 +256,7 @@ func (r *importing) count(m broker.Message, res broker.Result) {
 // record is what every record about one copy says. CopyID is the identity that
 // the copy had.
 func (im *Importer) record(m broker.Message) audit.Record {
-	r := im.Who.JobRecord(ActionImport, im.Decode(m), im.Customer)
+	r := JobRecord(im.Who, ActionImport, im.Decode(m), im.Customer)
 	r.Queue, r.Details = im.Queue, map[string]string{}
 	maps.Copy(r.Details, im.Details)
 	if _, restores := im.Broker.(broker.Restorer); !restores && m.Receives > 1 {

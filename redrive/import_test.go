@@ -71,7 +71,7 @@ func newImportWorld(t *testing.T) *importWorld {
 	w.im = &redrive.Importer{
 		Broker: w.queue, Log: w.log, Queue: "jobs", Entity: "dlq", Reason: "ticket", Details: map[string]string{"export_sha256": "x"},
 		Decode: func(m broker.Message) job.Job { return job.Decode(m, "jobs") }, Customer: func(string) string { return "" },
-		Who: redrive.Who{Actor: audit.Person{Name: "operator", Known: "account"}}, Now: now,
+		Who: audit.Who{Actor: audit.Person{Name: "operator", Known: "account"}}, Now: now,
 		Records: func(_ context.Context, each func(audit.Record) error) error {
 			for _, r := range w.log.records {
 				if err := each(r); err != nil {

@@ -9,15 +9,23 @@ import (
 // by distinct persons other than the requester, over exactly this plan, in
 // force now, and none taking it back. Anything else is ErrRefused.
 func CheckApprovals(id PlanID, p Plan, as []Approval, now time.Time, by Persons) error {
-	for _, a := range as {
-		if a.Plan == id && (a.Decision == DecisionReject || a.Decision == DecisionRevoke) {
-			return fmt.Errorf("plan %s: %s by %s: %w", id, a.Decision, a.Approver, ErrRefused)
-		}
+	if a, taken := takenBack(id, as); taken {
+		return fmt.Errorf("plan %s: %s by %s: %w", id, a.Decision, a.Approver, ErrRefused)
 	}
 	if got, need := len(counted(id, p, as, now, by)), p.Tier.Needed(); got < need {
 		return fmt.Errorf("plan %s: %d of %d approvals in force: %w", id, got, need, ErrRefused)
 	}
 	return nil
+}
+
+// takenBack finds the statement that rejects or revokes a plan.
+func takenBack(id PlanID, as []Approval) (Approval, bool) {
+	for _, a := range as {
+		if a.Plan == id && (a.Decision == DecisionReject || a.Decision == DecisionRevoke) {
+			return a, true
+		}
+	}
+	return Approval{}, false
 }
 
 // counted are the approvals that count. In a team of one the requester's own do,

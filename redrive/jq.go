@@ -3,8 +3,6 @@ package redrive
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/itchyny/gojq"
+	"github.com/redrivectl/redrivectl/audit"
 )
 
 // Bounds on one application of an edit rule.
@@ -43,17 +42,12 @@ var revisionForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
 // NewEditRule checks a jq filter and a revision. Without one the revision comes
 // from the filter, so that the same edit always makes the same job key.
 func NewEditRule(jq, revision string) (*EditRule, error) {
-	r := &EditRule{JQ: jq, SHA256: digestOf([]byte(jq)), Revision: revision, Named: revision != ""}
+	r := &EditRule{JQ: jq, SHA256: audit.Hash([]byte(jq)), Revision: revision, Named: revision != ""}
 	if !r.Named {
 		r.Revision = "e" + r.SHA256[:8]
 	}
 	_, err := r.compile()
 	return r, err
-}
-
-func digestOf(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }
 
 // key is the job key of the edited copy; a job without a key stays without.
@@ -70,7 +64,7 @@ func (r *EditRule) compile() (*gojq.Code, error) {
 	switch {
 	case strings.TrimSpace(r.JQ) == "" || !utf8.ValidString(r.JQ):
 		return nil, errors.New("edit rule is no text")
-	case r.SHA256 != digestOf([]byte(r.JQ)):
+	case r.SHA256 != audit.Hash([]byte(r.JQ)):
 		return nil, errors.New("edit rule does not hash to its name")
 	case !revisionForm.MatchString(r.Revision):
 		return nil, fmt.Errorf("revision %q: use up to 32 letters, digits, dots, dashes and underscores", r.Revision)

@@ -41,7 +41,7 @@ func (k *keeper) check(ctx context.Context) error {
 // others may have judged this run dead after that.
 func (k *keeper) renew(ctx context.Context) error {
 	if !k.now().Before(k.lease.Expires) {
-		k.lost = fmt.Errorf("lease of run %s on %s ended at %s: %w", k.lease.Run, k.lease.Queue, k.lease.Expires.UTC().Format(time.RFC3339), audit.ErrFenced)
+		k.lost = fmt.Errorf("lease of run %s on %s ended at %s: %w", k.lease.Run, k.lease.Queue, stamp(k.lease.Expires), audit.ErrFenced)
 		return k.lost
 	}
 	l, err := k.runs.Heartbeat(ctx, k.lease, k.now(), k.ttl)

@@ -103,7 +103,7 @@ func (s *session) pause(ctx context.Context, w Wish, guard func(context.Context)
 
 // notePause records that the run is paused, or, with the zero wish, goes on.
 func (s *session) notePause(ctx context.Context, w Wish, step string) error {
-	rec := s.who.controlRecord(step, w.Reason)
+	rec := controlRecord(s.who, step, w.Reason)
 	if w.Person != "" {
 		rec.Details = map[string]string{"asked_by": w.Person}
 	}

@@ -82,7 +82,7 @@ type Draft struct {
 type Planner struct {
 	Plans  Plans
 	Assess Assessor
-	Who
+	audit.Who
 	Now   func() time.Time
 	Nonce func() string
 	// Customer is the keyed HMAC of a customer's ID.

@@ -11,22 +11,10 @@ import (
 	"github.com/redrivectl/redrivectl/reconcile"
 )
 
-// Who acts, as every record of a run names it.
-type Who struct {
-	Actor       audit.Person
-	Host        string
-	ToolVersion string
-}
-
-// Record begins a record of what was done.
-func (w Who) Record(action string) audit.Record {
-	return audit.Record{Actor: w.Actor, Host: w.Host, ToolVersion: w.ToolVersion, Action: action}
-}
-
 // JobRecord begins a record about one copy of a job, outside a run. customer makes
 // the keyed HMAC that stands for a customer.
-func (w Who) JobRecord(action string, j job.Job, customer func(id string) string) audit.Record {
-	r := w.Record(action)
+func JobRecord(by audit.Who, action string, j job.Job, customer func(id string) string) audit.Record {
+	r := by.Record(action)
 	r.Queue, r.JobKey, r.MessageID, r.CopyID = j.Queue, j.JobKey, j.Message.MessageID, j.Message.Copy.String()
 	r.Customer, r.Period, r.Region = customer(j.CustomerID), j.Period, j.Region
 	r.SchemaVersion, r.DeploymentID, r.PayloadSHA256 = j.SchemaVersion, j.DeploymentID, j.PayloadSHA256

@@ -47,7 +47,7 @@ type Runner struct {
 	// It goes with what is archived.
 	Owner func(classify.Class) string
 
-	Who
+	audit.Who
 	NewRunID func() RunID
 	Now      func() time.Time
 	// Sleep waits, or returns ctx's error when ctx ends first.

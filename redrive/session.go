@@ -37,7 +37,7 @@ type entry struct {
 // session is one start of one run: what begin or resume made, until it ends.
 type session struct {
 	*Runner
-	who     Who
+	who     audit.Who
 	id      PlanID
 	plan    Plan
 	run     RunID

@@ -15,14 +15,7 @@ type Standing struct {
 }
 
 // TakenBack is the statement that rejected or revoked the plan.
-func (s Standing) TakenBack() (Approval, bool) {
-	for _, a := range s.Statements {
-		if a.Decision == DecisionReject || a.Decision == DecisionRevoke {
-			return a, true
-		}
-	}
-	return Approval{}, false
-}
+func (s Standing) TakenBack() (Approval, bool) { return takenBack(s.Plan.ID, s.Statements) }
 
 // Standing tells how far a plan is approved; prefix is a unique one of its ID.
 func (a *Approver) Standing(ctx context.Context, prefix string) (Standing, error) {

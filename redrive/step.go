@@ -413,9 +413,9 @@ type StoppedError struct {
 
 func (e *StoppedError) Error() string {
 	if e.By != "" {
-		return fmt.Sprintf("run stopped: %s by %s at %s: %s", e.Why, e.By, e.At.UTC().Format(time.RFC3339), e.Reason)
+		return fmt.Sprintf("run stopped: %s by %s at %s: %s", e.Why, e.By, stamp(e.At), e.Reason)
 	}
-	return fmt.Sprintf("run stopped: %s at %s", e.Why, e.At.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("run stopped: %s at %s", e.Why, stamp(e.At))
 }
 
 // Aborted reports that a person ended the run.

@@ -33,8 +33,11 @@ type TakenError struct {
 }
 
 func (e *TakenError) Error() string {
-	return fmt.Sprintf("%s is taken by run %s of %s since %s", e.What, e.Run, e.Holder, e.Since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s is taken by run %s of %s since %s", e.What, e.Run, e.Holder, stamp(e.Since))
 }
+
+// stamp is a moment as errors have it.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Is makes a TakenError a refusal.
 func (e *TakenError) Is(target error) bool { return target == ErrRefused }

@@ -206,8 +206,8 @@ func (w *world) judge() redrive.Judge {
 	}}
 }
 
-func who(name string) redrive.Who {
-	return redrive.Who{Actor: audit.Person{Name: name, Known: "declared"}, Host: "host", ToolVersion: "test"}
+func who(name string) audit.Who {
+	return audit.Who{Actor: audit.Person{Name: name, Known: "declared"}, Host: "host", ToolVersion: "test"}
 }
 
 func (w *world) planner() *redrive.Planner {

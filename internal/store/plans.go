@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,8 +22,7 @@ const live = `(p.state = 'running' OR (p.state IN ('waiting', 'approved') AND p.
 // SavePlan stores a plan whose ID is the digest of its canonical bytes. See
 // redrive.Plans.
 func (s *Store) SavePlan(ctx context.Context, id redrive.PlanID, canonical []byte, p redrive.Plan, rec audit.Record) error {
-	sum := sha256.Sum256(canonical)
-	if hex.EncodeToString(sum[:]) != string(id) {
+	if audit.Hash(canonical) != string(id) {
 		return fmt.Errorf("save plan %s: bytes do not hash to it: %w", id, redrive.ErrChanged)
 	}
 	rec.Plan = string(id)

@@ -39,10 +39,6 @@ func twoUnits(d, large time.Duration, l string, small time.Duration, s string) s
 	return text
 }
 
-// Age says how long ago something was. A negative age, as clocks that disagree
-// give it, is "0s".
-func Age(d time.Duration) string { return Duration(max(d, 0)) }
-
 // Count writes a number with its thousands apart: "12,345".
 func Count(n int64) string {
 	digits := strconv.FormatInt(n, 10)

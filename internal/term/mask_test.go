@@ -82,7 +82,7 @@ func TestMaskJSON(t *testing.T) {
 		`"pass\u0077ord":"p","sig":"q","key":"photos/1.jpg","t":"\u202e<&>","e":{},"l":[],"u":"https://a:b@c"}`
 	want := `{"id":18849496460467696128,"card":"***","secret":{"a":["***","***","***","***"]},"s":"password=***",` +
 		`"password":"***","sig":"***","key":"photos/1.jpg","t":"\u202e<&>","e":{},"l":[],"u":"https://***@c"}`
-	got, err := MaskJSON([]byte(in), "")
+	got, err := layOutJSON([]byte(in), "", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestMaskJSON(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, bad := range []string{"", "{", `{"a":1} x`, "1 2", `{"a"}`, strings.Repeat("[", maxJSONDepth+2)} {
-		if got, err := MaskJSON([]byte(bad), ""); err == nil {
+		if got, err := layOutJSON([]byte(bad), "", true); err == nil {
 			t.Errorf("MaskJSON(%.20q) = %q, want an error", bad, got)
 		}
 	}
@@ -134,14 +134,14 @@ func FuzzMaskJSON(f *testing.F) {
 	f.Add(`{"a":[1,{"token":"x"}],"b":"password=y"}`)
 	f.Add(`"{\"token\":1}"`)
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := MaskJSON([]byte(s), " ")
+		got, err := layOutJSON([]byte(s), " ", true)
 		if err != nil {
 			return
 		}
 		if !json.Valid(got) {
 			t.Fatalf("MaskJSON(%q) = %q is not JSON", s, got)
 		}
-		again, err := MaskJSON(got, " ")
+		again, err := layOutJSON(got, " ", true)
 		if err != nil || string(again) != string(got) {
 			t.Errorf("MaskJSON(%q) = %q, masked again %q, %v", s, got, again, err)
 		}

@@ -12,15 +12,11 @@ import (
 // secretMember matches the JSON member names under which every value is hidden.
 var secretMember = regexp.MustCompile(`(?i)(?:` + secretName + `|authorization|cookie|^sig)$`)
 
-// MaskJSON hides secrets in one JSON value and lays it out with indent (none:
-// on one line). It goes by the structure: a member named like a secret loses all
-// its values, also numbers and lists, and every other string passes Mask after
-// its escapes were read. Order, numbers and repeated members stay; the result is
-// valid JSON, cleaned as CleanJSON does.
-func MaskJSON(encoded []byte, indent string) ([]byte, error) {
-	return layOutJSON(encoded, indent, true)
-}
-
+// layOutJSON lays one JSON value out with indent (none: on one line), and with
+// mask hides secrets in it. It goes by the structure: a member named like a secret
+// loses all its values, also numbers and lists, and every other string passes Mask
+// after its escapes were read. Order, numbers and repeated members stay; the result
+// is valid JSON, cleaned as CleanJSON does.
 func layOutJSON(encoded []byte, indent string, mask bool) ([]byte, error) {
 	p := &jsonPrinter{in: json.NewDecoder(bytes.NewReader(encoded)), indent: indent, mask: mask}
 	p.in.UseNumber()

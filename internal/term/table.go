@@ -26,11 +26,6 @@ type Layout struct {
 	Style func(row, column int) Style
 }
 
-// Table writes rows in the zero Layout.
-func Table(w io.Writer, headers []string, rows [][]string, t Terminal) error {
-	return Layout{}.Table(w, headers, rows, t)
-}
-
 // Table writes rows for a reader or for a program. On a terminal it is a table
 // with a header that fits the width: wide columns are wrapped or cut, columns of
 // numbers stand on the right, and where too many columns remain, each row

@@ -132,7 +132,7 @@ func TestTableStyles(t *testing.T) {
 
 func TestTableRefusesLongRow(t *testing.T) {
 	t.Parallel()
-	if err := Table(&strings.Builder{}, []string{"A"}, [][]string{{"a", "b"}}, Terminal{}); err == nil {
+	if err := (Layout{}).Table(&strings.Builder{}, []string{"A"}, [][]string{{"a", "b"}}, Terminal{}); err == nil {
 		t.Error("a row longer than the header was accepted")
 	}
 }
@@ -140,7 +140,7 @@ func TestTableRefusesLongRow(t *testing.T) {
 func TestTableReportsWriteError(t *testing.T) {
 	t.Parallel()
 	for _, o := range []Terminal{{}, {IsTTY: true}, {IsTTY: true, Width: 30}} {
-		if err := Table(failingWriter{}, tableHeaders, tableRows, o); !errors.Is(err, errWrite) {
+		if err := (Layout{}).Table(failingWriter{}, tableHeaders, tableRows, o); !errors.Is(err, errWrite) {
 			t.Errorf("%+v: error %v, want %v", o, err, errWrite)
 		}
 	}

@@ -117,13 +117,7 @@ func TestRecordsAreLossless(t *testing.T) {
 			ExpiresAt:  time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC),
 		},
 	}
-	var b bytes.Buffer
-	for _, m := range want {
-		if err := dump.Write(&b, m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := read(t, b.String())
+	got, err := read(t, exported(t, want))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,13 +171,7 @@ func FuzzRead(f *testing.F) {
 		if dump.Read(bytes.NewReader(text), func(m broker.Message) error { ms = append(ms, m); return nil }) != nil {
 			return
 		}
-		var b bytes.Buffer
-		for _, m := range ms {
-			if err := dump.Write(&b, m); err != nil {
-				t.Fatal(err)
-			}
-		}
-		again, err := read(t, b.String())
+		again, err := read(t, exported(t, ms))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/redrivectl/redrivectl/internal/broker"
 )
 
-// ExportVersion marks the last line of an export.
-const ExportVersion = "redrivectl/export/v1"
+// exportVersion marks the last line of an export.
+const exportVersion = "redrivectl/export/v1"
 
 // ErrCut says that an export has no last line: it was cut, or is still being
 // written.
@@ -92,7 +92,7 @@ func (e *Exporter) Flush() error {
 
 // Finish writes the trailer, whose count and digest it fills in.
 func (e *Exporter) Finish(t Trailer) error {
-	t.Record, t.Count, t.SHA256 = ExportVersion, e.count, e.SHA256()
+	t.Record, t.Count, t.SHA256 = exportVersion, e.count, e.SHA256()
 	line, err := json.Marshal(t)
 	if err == nil {
 		err = e.write(append(line, '\n'))
@@ -172,10 +172,10 @@ func asTrailer(line []byte) (t Trailer, is bool, err error) {
 	var kind struct {
 		Record string `json:"record"`
 	}
-	if !bytes.Contains(line[:min(len(line), 100)], []byte(ExportVersion)) {
+	if !bytes.Contains(line[:min(len(line), 100)], []byte(exportVersion)) {
 		return t, false, nil
 	}
-	if err := json.Unmarshal(line, &kind); err != nil || kind.Record != ExportVersion {
+	if err := json.Unmarshal(line, &kind); err != nil || kind.Record != exportVersion {
 		return t, false, err
 	}
 	d := json.NewDecoder(bytes.NewReader(line))

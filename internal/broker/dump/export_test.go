@@ -61,7 +61,7 @@ func TestExport(t *testing.T) {
 			t.Error(d)
 		}
 		want := dump.Trailer{
-			Record: dump.ExportVersion, Queue: "dlq", Selection: "--class timeout", Count: int64(len(ms)), Why: "stopped", SHA256: trailer.SHA256,
+			Record: "redrivectl/export/v1", Queue: "dlq", Selection: "--class timeout", Count: int64(len(ms)), Why: "stopped", SHA256: trailer.SHA256,
 		}
 		if d := cmp.Diff(want, trailer); d != "" || len(trailer.SHA256) != 64 {
 			t.Errorf("%s %q", d, trailer.SHA256)
@@ -132,7 +132,7 @@ func TestExportRefuses(t *testing.T) {
 			t.Errorf("%s: exported", name)
 		}
 	}
-	if err := dump.Write(&bytes.Buffer{}, broker.Message{Body: make([]byte, dump.MaxRecord*3/4+1)}); err == nil {
+	if err := dump.NewExporter(&bytes.Buffer{}).Add(broker.Message{Body: make([]byte, dump.MaxRecord*3/4+1)}); err == nil {
 		t.Error("a record that cannot be read back was written")
 	}
 }

@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
 )
 
-// Version marks the records that Write makes.
-const Version = "redrivectl/message/v1"
+// recordVersion marks the records of an export.
+const recordVersion = "redrivectl/message/v1"
 
 // record is one message without loss: bytes are base64, times RFC 3339 with
 // nanoseconds in UTC. docs/envelope.md describes it.
@@ -38,27 +37,15 @@ type attr struct {
 	ValueBase64 []byte `json:"value_base64"`
 }
 
-// Write appends one message to w as a line of JSON that Read gives back with
-// the same bytes, types, order and identity. A message of which that would lose
-// something is an error.
-func Write(w io.Writer, m broker.Message) error {
-	line, err := encode(m)
-	if err != nil {
-		return err
-	}
-	if _, err := w.Write(line); err != nil {
-		return fmt.Errorf("writing the record of message %s: %w", m.MessageID, err)
-	}
-	return nil
-}
-
-// encode is the line of a message, with its end.
+// encode is the line of a message, with its end, that Read gives back with the same
+// bytes, types, order and identity. A message of which that would lose something
+// is an error.
 func encode(m broker.Message) ([]byte, error) {
 	if err := checkText(m); err != nil {
 		return nil, fmt.Errorf("record of copy %s: %w", m.Copy, err)
 	}
 	line, err := json.Marshal(record{
-		Record: Version, Copy: m.Copy, MessageID: m.MessageID, Origin: m.Origin, OrderKey: m.OrderKey, BodyBase64: m.Body,
+		Record: recordVersion, Copy: m.Copy, MessageID: m.MessageID, Origin: m.Origin, OrderKey: m.OrderKey, BodyBase64: m.Body,
 		Attributes: toAttrs(m.Attributes), System: toAttrs(m.System), RawFormat: m.RawFormat, RawBase64: m.Raw,
 		Receives: m.Receives, SentAt: utc(m.SentAt), FirstReceivedAt: utc(m.FirstReceivedAt), ExpiresAt: utc(m.ExpiresAt),
 	})
@@ -102,7 +89,7 @@ func fromRecord(raw json.RawMessage) (broker.Message, error) {
 	if err := d.Decode(&r); err != nil {
 		return broker.Message{}, fmt.Errorf("exported record: %w", err)
 	}
-	if r.Record != Version {
+	if r.Record != recordVersion {
 		return broker.Message{}, fmt.Errorf("exported record of unknown version %q", r.Record)
 	}
 	return broker.Message{
