@@ -126,14 +126,22 @@ func (v runRecordView) done() string {
 	return said
 }
 
-// stateText says of a run that has not ended whether it lives, and what it is yet
-// to do.
+// stateText says of a run that has not ended whether it lives, and what it was
+// asked and has not come to yet.
 func (v runRecordView) stateText() string {
-	switch s := redrive.RunState(v.State); {
-	case (s == redrive.RunRunning || s == redrive.RunPaused) && !v.Lives:
+	state := redrive.RunState(v.State)
+	if state != redrive.RunRunning && state != redrive.RunPaused {
+		return v.State
+	}
+	switch {
+	case !v.Lives:
 		return v.State + " (dead: resume it)"
-	case s == redrive.RunRunning && v.Asked != nil, s == redrive.RunPaused && v.Asked != nil && v.Asked.What == string(redrive.WishAbort):
-		return v.State + " (" + v.Asked.What + " is asked)"
+	case v.Asked != nil && v.Asked.What == string(redrive.WishAbort):
+		return "aborting"
+	case v.Asked != nil && state == redrive.RunRunning:
+		return "pausing"
+	case v.Asked == nil && state == redrive.RunPaused:
+		return "resuming"
 	default:
 		return v.State
 	}
@@ -199,7 +207,7 @@ func (v runRecordView) showResult() result {
 		[]string{"started", utc(v.StartedAt)}, []string{"open intents", strconv.Itoa(*v.OpenIntents)})
 	out.Rows = append(out.Rows, v.Asked.rows()...)
 	switch {
-	case *v.OpenIntents > 0 && !v.Lives:
+	case !v.Lives && !redrive.RunState(v.State).Ended():
 		out.After = []string{"", "next: redrivectl resume " + v.Run}
 	case v.State == string(redrive.RunPaused) && v.Lives:
 		out.After = []string{"", "next: redrivectl resume " + v.Run + " lets it go on"}
