@@ -71,15 +71,22 @@ func (o *controlOptions) command(c *cobra.Command, codes ...int) *cobra.Command 
 }
 
 func (o *controlOptions) ask(ctx context.Context) error {
-	st, err := o.app.store(ctx)
+	look, err := o.app.storeToRead(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := st.LoadRun(ctx, o.run)
+	if look == nil {
+		return notFound("run", o.run, redrive.ErrNotFound)
+	}
+	r, err := look.LoadRun(ctx, o.run)
 	if err != nil {
 		return notFound("run", o.run, err)
 	}
-	if err := o.confirm(ctx, st, r); err != nil {
+	if err := o.confirm(ctx, look, r); err != nil {
+		return err
+	}
+	st, err := o.app.store(ctx)
+	if err != nil {
 		return err
 	}
 	by, err := o.app.controller(st)
