@@ -33,6 +33,9 @@ type facts struct {
 // address is a queue as it was named.
 type address struct{ name, owner, region, url string }
 
+// queueName is what SQS allows as the name of a queue.
+var queueName = regexp.MustCompile(`^(?:[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo)$`)
+
 // hostRegion is the region in the host of a queue's URL.
 var hostRegion = regexp.MustCompile(`^(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)\.amazonaws\.com`)
 
@@ -41,13 +44,13 @@ func parseAddress(s string) (address, error) {
 	switch {
 	case arn.IsARN(s):
 		a, err := arn.Parse(s)
-		if err != nil || a.Service != "sqs" || a.Resource == "" {
+		if err != nil || a.Service != "sqs" || !queueName.MatchString(a.Resource) {
 			return address{}, fmt.Errorf("%q is no ARN of an SQS queue", s)
 		}
 		return address{name: a.Resource, owner: a.AccountID, region: a.Region}, nil
 	case strings.Contains(s, "://"):
 		u, err := url.Parse(s)
-		if err != nil || u.Host == "" || strings.Count(strings.Trim(u.Path, "/"), "/") != 1 {
+		if err != nil || u.Host == "" || strings.Count(strings.Trim(u.Path, "/"), "/") != 1 || !queueName.MatchString(path.Base(u.Path)) {
 			return address{}, fmt.Errorf("%q is no URL of an SQS queue", s)
 		}
 		a := address{name: path.Base(u.Path), url: s}
@@ -55,7 +58,7 @@ func parseAddress(s string) (address, error) {
 			a.region = m[1] + m[2]
 		}
 		return a, nil
-	case s == "" || strings.ContainsAny(s, "/:"):
+	case !queueName.MatchString(s):
 		return address{}, fmt.Errorf("%q is neither a name, a URL nor an ARN of an SQS queue", s)
 	default:
 		return address{name: s}, nil

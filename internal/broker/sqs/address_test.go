@@ -19,9 +19,29 @@ func TestParseAddress(t *testing.T) {
 			t.Errorf("%s is %+v, %v", in, got, err)
 		}
 	}
-	for _, in := range []string{"", "arn:aws:sns:eu-west-1:111122223333:jobs", "a/b", "https://", "https://host", "sqs:jobs"} {
+	for _, in := range []string{"", "arn:aws:sns:eu-west-1:111122223333:jobs", "a/b", "https://", "https://host", "sqs:jobs", "a b", "a.txt", "https://host/a/.", "arn:aws:sqs:eu-west-1:111122223333:a/b"} {
 		if got, err := parseAddress(in); err == nil {
 			t.Errorf("%q is %+v", in, got)
 		}
 	}
+}
+
+// Whatever is typed is a queue's name or an error, and an address says the same
+// when it is read again.
+func FuzzParseAddress(f *testing.F) {
+	for _, s := range []string{"jobs", "a.fifo", "arn:aws:sqs:eu-west-1:111122223333:jobs", "https://sqs.eu-west-1.amazonaws.com/111122223333/jobs", "http://[::1]:1/0/a", "arn:aws:sqs:::", "://"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := parseAddress(s)
+		if err != nil {
+			return
+		}
+		if !queueName.MatchString(got.name) {
+			t.Errorf("%q is %+v", s, got)
+		}
+		if again, err := parseAddress(s); err != nil || again != got {
+			t.Errorf("%q is %+v and then %+v, %v", s, got, again, err)
+		}
+	})
 }

@@ -58,7 +58,8 @@ type look struct {
 	mu     sync.Mutex
 	seen   map[string]bool            // by message ID
 	held   map[string]broker.Delivery // the same, without content
-	groups map[string]int             // copies seen of each ordering group
+	groups map[string]int             // copies seen of each group of a FIFO queue
+	renews time.Time                  // when the first lease has to be renewed
 	wanted int                        // reserved by receives under way
 	empty  int                        // receives in a row that brought nothing
 	stop   string                     // why it ends before the queue is empty
@@ -155,7 +156,9 @@ func (l *look) show(d broker.Delivery) error {
 		return err
 	}
 	l.seen[d.MessageID] = true
-	l.groups[d.OrderKey]++
+	if l.queue.facts.fifo {
+		l.groups[d.OrderKey]++
+	}
 	if most := l.queue.facts.maxReceives; most > 0 && d.Receives >= most-1 {
 		l.stop = fmt.Sprintf("the queue itself dead-letters after %d receives, and this look has brought a copy to %d", most, d.Receives)
 	}
@@ -165,6 +168,14 @@ func (l *look) show(d broker.Delivery) error {
 func (l *look) hold(d broker.Delivery) {
 	d.Message = broker.Message{Copy: d.Copy, MessageID: d.MessageID}
 	l.held[d.MessageID] = d
+	l.renewBy(d)
+}
+
+// renewBy notes when a lease has to be renewed. The caller holds the lock.
+func (l *look) renewBy(d broker.Delivery) {
+	if at := d.LeaseUntil.Add(-lookLease / 2); l.renews.IsZero() || at.Before(l.renews) {
+		l.renews = at
+	}
 }
 
 // ended reports that there is nothing more to receive: several receives in a row
@@ -246,18 +257,7 @@ func (l *look) depthOfGroups() string {
 // renew extends the leases that end soon. One that cannot be extended is
 // forgotten: its copy will come again.
 func (l *look) renew(ctx context.Context) error {
-	now := l.queue.now()
-	l.mu.Lock()
-	var due []broker.Delivery
-	for id, d := range l.held {
-		if d.LeaseUntil.Sub(now) < lookLease/2 {
-			due = append(due, d)
-			d.LeaseUntil = now.Add(lookLease) // so that no other receiver renews it too
-			l.held[id] = d
-		}
-	}
-	l.mu.Unlock()
-	for part := range slices.Chunk(due, maxEntries) {
+	for part := range slices.Chunk(l.due(), maxEntries) {
 		rs := l.queue.Extend(context.WithoutCancel(ctx), part, lookLease)
 		l.mu.Lock()
 		for i, d := range part {
@@ -268,6 +268,28 @@ func (l *look) renew(ctx context.Context) error {
 		l.mu.Unlock()
 	}
 	return ctx.Err()
+}
+
+// due are the copies whose leases end soon. Between two renewals nothing is
+// searched for them: a look can hold a hundred thousand.
+func (l *look) due() []broker.Delivery {
+	now := l.queue.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Before(l.renews) {
+		return nil
+	}
+	l.renews = time.Time{}
+	var due []broker.Delivery
+	for id, d := range l.held {
+		if d.LeaseUntil.Sub(now) <= lookLease/2 {
+			due = append(due, d)
+			d.LeaseUntil = now.Add(lookLease) // so that no other receiver renews it too
+			l.held[id] = d
+		}
+		l.renewBy(d)
+	}
+	return due
 }
 
 // giveBack releases what the look holds, many batches at once, and returns how

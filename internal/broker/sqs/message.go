@@ -142,14 +142,19 @@ type mark struct {
 }
 
 // marked is a message with the reason of its quarantine beside its own
-// attributes, or as it was where there is no room for one more.
-func marked(m broker.Message, k mark) (broker.Message, error) {
+// attributes, or as it was where there is no room for one more, or not within
+// maxBytes.
+func marked(m broker.Message, k mark, maxBytes int) (broker.Message, error) {
 	value, err := json.Marshal(k)
 	if err != nil || len(m.Attributes) >= maxAttributes {
 		return m, err
 	}
-	m.Attributes = append(slices.Clone(m.Attributes), broker.Attribute{Name: markName, Type: "String", Value: value})
-	return m, nil
+	with := m
+	with.Attributes = append(slices.Clone(m.Attributes), broker.Attribute{Name: markName, Type: "String", Value: value})
+	if sizeOf(with) > maxBytes {
+		return m, nil
+	}
+	return with, nil
 }
 
 // unmark reads a mark back into the message's system attributes; false where it

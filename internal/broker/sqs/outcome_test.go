@@ -205,3 +205,49 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("%d copies are still in the source", n)
 	}
 }
+
+// What a receive brought and cannot be handed on is given back, not hidden.
+func TestDamagedReceiveHidesNothing(t *testing.T) {
+	w := newWorld(t, "")
+	w.server.Seed("jobs-dlq", plain(3)...)
+	w.server.OnRequest(func(action string, _ int) sqsfake.Fault {
+		if action == "ReceiveMessage" {
+			return sqsfake.Damaged
+		}
+		return sqsfake.None
+	})
+	if ds, err := w.dlq.Receive(t.Context(), broker.Request{Max: 10, Lease: time.Minute}); err == nil {
+		t.Errorf("received %d", len(ds))
+	}
+	w.mustHideNothing()
+}
+
+// A queue of the time when 256 KiB were the most takes no larger request either,
+// and a reason that has no room is left out.
+func TestOldQueue(t *testing.T) {
+	w := newWorld(t, "")
+	w.server.CreateQueue("old", map[string]string{"MaximumMessageSize": "262144"})
+	ms := bodies(10)
+	for i := range ms {
+		ms[i].Body = bytes.Repeat([]byte("x"), 100_000)
+	}
+	for i, r := range w.dlq.Publish(t.Context(), "old", ms) {
+		if r.Outcome != broker.Done {
+			t.Errorf("entry %d: %v", i, r.Err)
+		}
+	}
+	if n := w.server.Requests("SendMessageBatch"); n != 5 {
+		t.Errorf("%d requests", n)
+	}
+	ms[0].Body = bytes.Repeat([]byte("x"), 1<<20)
+	if r := w.dlq.Publish(t.Context(), "jobs", ms[:1])[0]; r.Outcome != broker.Done {
+		t.Fatal(r.Err)
+	}
+	ds, err := w.source.Receive(t.Context(), broker.Request{Max: 1, Lease: time.Minute})
+	if err != nil || len(ds) != 1 {
+		t.Fatal(len(ds), err)
+	}
+	if r := w.source.Quarantine(t.Context(), ds, broker.Reason{Type: "T"})[0]; r.Outcome != broker.Done {
+		t.Error(r.Err)
+	}
+}

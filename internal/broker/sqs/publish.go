@@ -39,7 +39,7 @@ func (q *Queue) Publish(ctx context.Context, destination string, ms []broker.Out
 		}
 		fit = append(fit, i)
 	}
-	for _, part := range packed(ms, fit) {
+	for _, part := range packed(ms, fit, to.batchBytes()) {
 		out := make([]broker.Outgoing, len(part))
 		for k, i := range part {
 			out[k] = ms[i]
@@ -75,14 +75,18 @@ func (f *facts) takes(m broker.Outgoing) error {
 	}
 }
 
+// batchBytes bounds a whole request. Where a queue's messages may be no larger
+// than they could be when the limit was 256 KiB, its requests may not either.
+func (f *facts) batchBytes() int { return min(maxBatchBytes, max(f.maxBytes, oldBatchBytes)) }
+
 // packed cuts the messages into requests by count and by bytes.
-func packed(ms []broker.Outgoing, fit []int) [][]int {
+func packed(ms []broker.Outgoing, fit []int, most int) [][]int {
 	var parts [][]int
 	size := 0
 	for _, i := range fit {
 		n := sizeOf(ms[i].Message)
 		last := len(parts) - 1
-		if last < 0 || len(parts[last]) == maxEntries || size+n > maxBatchBytes {
+		if last < 0 || len(parts[last]) == maxEntries || size+n > most {
 			parts, size = append(parts, nil), 0
 			last++
 		}

@@ -18,11 +18,15 @@ func (q *Queue) Quarantine(ctx context.Context, ds []broker.Delivery, r broker.R
 	if q.facts.deadLetter == "" {
 		return broker.All(len(ds), broker.Result{Outcome: broker.Refused, Err: fmt.Errorf("%s: %w", q.facts.name, errNoDeadLetter)})
 	}
+	to, err := q.account.find(ctx, q.facts.deadLetter)
+	if err != nil {
+		return broker.All(len(ds), broker.Result{Outcome: broker.Refused, Err: fmt.Errorf("find %s: %w", q.facts.deadLetter, err)})
+	}
 	rs := make([]broker.Result, len(ds))
 	var out []broker.Outgoing
 	var at []int
 	for i, d := range ds {
-		m, err := q.dead(d, r)
+		m, err := q.dead(d, r, to.maxBytes)
 		if err != nil {
 			rs[i] = broker.Result{Outcome: broker.Refused, Err: err}
 			continue
@@ -47,10 +51,10 @@ func (q *Queue) Quarantine(ctx context.Context, ds []broker.Delivery, r broker.R
 
 // dead is a delivery as it goes to the dead-letter queue. Its deduplication ID
 // is its message ID, as it is when SQS moves it.
-func (q *Queue) dead(d broker.Delivery, r broker.Reason) (broker.Outgoing, error) {
+func (q *Queue) dead(d broker.Delivery, r broker.Reason, maxBytes int) (broker.Outgoing, error) {
 	if err := q.holds(d); err != nil {
 		return broker.Outgoing{}, err
 	}
-	m, err := marked(d.Message, mark{Origin: q.facts.arn, Type: r.Type, Code: r.Code, Message: r.Message, At: q.now()})
+	m, err := marked(d.Message, mark{Origin: q.facts.arn, Type: r.Type, Code: r.Code, Message: r.Message, At: q.now()}, maxBytes)
 	return broker.Outgoing{Message: m, DedupID: d.MessageID}, err
 }

@@ -50,7 +50,21 @@ func (q *Queue) Receive(ctx context.Context, r broker.Request) ([]broker.Deliver
 		q.attemptLost(in.ReceiveRequestAttemptId, asked)
 		return nil, fmt.Errorf("receive from %s: %w", q.facts.name, told(err))
 	}
-	return q.deliveries(out.Messages, asked.Add(time.Duration(in.VisibilityTimeout)*time.Second))
+	until := asked.Add(time.Duration(in.VisibilityTimeout) * time.Second)
+	ds, err := q.deliveries(out.Messages, until)
+	if err != nil { // nobody gets them, so nobody would give them back
+		q.Release(context.WithoutCancel(ctx), receipts(out.Messages, until))
+	}
+	return ds, err
+}
+
+// receipts are deliveries of which nothing but the lease is known.
+func receipts(ms []types.Message, until time.Time) []broker.Delivery {
+	ds := make([]broker.Delivery, len(ms))
+	for i, m := range ms {
+		ds[i] = broker.Delivery{Receipt: text(m.ReceiptHandle), LeaseUntil: until}
+	}
+	return ds
 }
 
 func (q *Queue) deliveries(ms []types.Message, until time.Time) ([]broker.Delivery, error) {

@@ -27,6 +27,7 @@ import (
 const (
 	maxEntries     = 10
 	maxBatchBytes  = 1 << 20
+	oldBatchBytes  = 256 << 10
 	maxAttributes  = 10
 	maxLease       = 12 * time.Hour
 	maxDelay       = 15 * time.Minute

@@ -64,7 +64,7 @@ var actions = map[string]action{
 // onName is an action that names no queue by its URL.
 func onName(f func(s *Server, in input) (any, error)) action {
 	return func(s *Server, r *http.Request, body []byte) (any, error) {
-		in, err := parse(r, body)
+		in, err := parse(body)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func onQueue(f func(s *Server, q *queue, in input) (any, error)) action {
 	})
 }
 
-func parse(r *http.Request, body []byte) (input, error) {
+func parse(body []byte) (input, error) {
 	var in input
 	if err := json.Unmarshal(body, &in); err != nil {
 		return in, badRequest("SerializationException", err.Error())
@@ -133,7 +133,7 @@ func listQueues(s *Server, in input) (any, error) {
 	return map[string]any{"QueueUrls": urls}, nil
 }
 
-func getQueueAttributes(s *Server, q *queue, in input) (any, error) {
+func getQueueAttributes(_ *Server, q *queue, in input) (any, error) {
 	all := maps.Clone(q.attrs)
 	visible, inFlight, delayed := q.depth()
 	all["ApproximateNumberOfMessages"] = strconv.Itoa(visible)

@@ -20,7 +20,7 @@ type received struct {
 
 // receiveMessage gives up to ten messages; a long poll waits for the first.
 func receiveMessage(s *Server, r *http.Request, body []byte) (any, error) {
-	in, err := parse(r, body)
+	in, err := parse(body)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +82,9 @@ func (s *Server) receiveNow(r *http.Request, in input) ([]received, <-chan struc
 		got = s.take(q, n)
 	}
 	if q.fifo && in.ReceiveRequestAttemptId != "" {
+		if len(q.asked) > 1000 { // those whose answer arrived are not asked for again
+			clear(q.asked)
+		}
 		q.asked[in.ReceiveRequestAttemptId] = got
 	}
 	for _, m := range got {

@@ -105,23 +105,8 @@ func (a Attribute) value() []byte {
 }
 
 func (s *Server) send(q *queue, e entry) (any, error) {
-	switch {
-	case e.bytes() > q.number("MaximumMessageSize"):
-		return nil, badRequest("InvalidParameterValue", "one or more parameters are invalid: message must be shorter than "+q.attrs["MaximumMessageSize"]+" bytes")
-	case e.MessageBody == "":
-		return nil, badRequest("MissingParameter", "the message has no body")
-	case len(e.MessageAttributes) > maxAttributes:
-		return nil, badRequest("InvalidParameterValue", "a message has at most 10 attributes")
-	case strings.ContainsFunc(e.MessageBody, refusedRune):
-		return nil, badRequest("InvalidMessageContents", "the body has characters that are not allowed")
-	case !validID(e.MessageGroupId) || !validID(e.MessageDeduplicationId):
-		return nil, badRequest("InvalidParameterValue", "group and deduplication IDs are up to 128 letters, digits and punctuation")
-	case q.fifo && e.MessageGroupId == "":
-		return nil, badRequest("MissingParameter", "the request must contain MessageGroupId")
-	case q.fifo && e.MessageDeduplicationId == "" && q.attrs["ContentBasedDeduplication"] != "true":
-		return nil, badRequest("InvalidParameterValue", "the queue needs a MessageDeduplicationId")
-	case q.fifo && e.DelaySeconds != nil && *e.DelaySeconds > 0:
-		return nil, badRequest("InvalidParameterValue", "a FIFO queue has no delay per message")
+	if err := q.refuses(e); err != nil {
+		return nil, err
 	}
 	m := &item{at: -1, Message: Message{
 		ID: s.newID(), Body: e.MessageBody, Attributes: e.MessageAttributes, GroupID: e.MessageGroupId,
@@ -138,6 +123,9 @@ func (s *Server) send(q *queue, e entry) (any, error) {
 		return s.accepted(q, e, m), nil
 	}
 	if q.fifo {
+		if len(q.dedup)%10_000 == 9_999 {
+			maps.DeleteFunc(q.dedup, func(_ string, r remembered) bool { return !s.now().Before(r.until) })
+		}
 		q.dedup[m.DedupID] = remembered{m.ID, s.now().Add(dedupWindow)}
 	}
 	if e.DelaySeconds != nil && *e.DelaySeconds > 0 {
@@ -145,6 +133,29 @@ func (s *Server) send(q *queue, e entry) (any, error) {
 	}
 	q.put(m)
 	return s.accepted(q, e, m), nil
+}
+
+// refuses is why the service would not take a message, or nil.
+func (q *queue) refuses(e entry) error {
+	switch {
+	case e.bytes() > q.number("MaximumMessageSize"):
+		return badRequest("InvalidParameterValue", "one or more parameters are invalid: message must be shorter than "+q.attrs["MaximumMessageSize"]+" bytes")
+	case e.MessageBody == "":
+		return badRequest("MissingParameter", "the message has no body")
+	case len(e.MessageAttributes) > maxAttributes:
+		return badRequest("InvalidParameterValue", "a message has at most 10 attributes")
+	case strings.ContainsFunc(e.MessageBody, refusedRune):
+		return badRequest("InvalidMessageContents", "the body has characters that are not allowed")
+	case !validID(e.MessageGroupId) || !validID(e.MessageDeduplicationId):
+		return badRequest("InvalidParameterValue", "group and deduplication IDs are up to 128 letters, digits and punctuation")
+	case q.fifo && e.MessageGroupId == "":
+		return badRequest("MissingParameter", "the request must contain MessageGroupId")
+	case q.fifo && e.MessageDeduplicationId == "" && q.attrs["ContentBasedDeduplication"] != "true":
+		return badRequest("InvalidParameterValue", "the queue needs a MessageDeduplicationId")
+	case q.fifo && e.DelaySeconds != nil && *e.DelaySeconds > 0:
+		return badRequest("InvalidParameterValue", "a FIFO queue has no delay per message")
+	}
+	return nil
 }
 
 // refusedRune: only #x9 #xA #xD #x20-#xD7FF #xE000-#xFFFD #x10000-#x10FFFF may be
