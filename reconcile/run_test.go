@@ -90,6 +90,7 @@ type memoryStore struct {
 	seen     map[ledger.Key]reconcile.SeenRow
 	holds    map[reconcile.HoldID]reconcile.ManualHold
 	tried    map[string]bool
+	holdsErr error
 }
 
 func (m *memoryStore) SaveVerdicts(_ context.Context, fs ...reconcile.Found) error {
@@ -117,7 +118,7 @@ func (m *memoryStore) Remember(_ context.Context, _ string, rows []ledger.Row) e
 }
 
 func (m *memoryStore) HoldsOf(context.Context, []reconcile.HoldID) (map[reconcile.HoldID]reconcile.ManualHold, error) {
-	return m.holds, nil
+	return m.holds, m.holdsErr
 }
 
 func (m *memoryStore) Seen(_ context.Context, _ string, _ []ledger.Key) (map[ledger.Key]reconcile.SeenRow, error) {

@@ -72,6 +72,7 @@ var rewritten = map[string]struct {
 	},
 
 	"refused: a version that changes":   {message: broker.Message{Body: []byte(`{"job_key":"k","version":3}`)}, payload: `{"job_key":"k","version":4}`},
+	"refused: a region that changes":    {message: broker.Message{Body: []byte(`{"job_key":"k","region":"eu"}`)}, payload: `{"job_key":"k","region":"us"}`},
 	"refused: a customer that changes":  {message: broker.Message{Body: []byte(`{"job_key":"k","customer_id":"a"}`)}, payload: `{"job_key":"k","customer_id":"b"}`},
 	"refused: the key edited away":      {message: broker.Message{Body: []byte(`{"job_key":"k"}`)}, payload: `{"a":1}`},
 	"refused: the key edited":           {message: broker.Message{Body: []byte(`{"job_key":"k"}`)}, payload: `{"job_key":"mine"}`},
