@@ -2,7 +2,6 @@ package redrive
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 )
@@ -19,7 +18,15 @@ type limiter struct {
 	n        int
 	w        time.Duration
 	inFlight int
-	freeAt   []time.Time // when each place that was used becomes free, ascending
+	used     int // the sum of spent
+	spent    []spent
+}
+
+// spent are places that become free together. A limiter has them in the order of
+// their times.
+type spent struct {
+	until  time.Time
+	places int
 }
 
 func newLimiter(r Rate, now func() time.Time, sleep func(context.Context, time.Duration) error) *limiter {
@@ -64,16 +71,27 @@ func (l *limiter) try(k int) (int, time.Duration) {
 	defer l.mu.Unlock()
 	k = min(k, l.n)
 	now := l.now()
-	// The window is closed: a place used exactly one window ago still counts.
-	l.freeAt = slices.DeleteFunc(l.freeAt, func(t time.Time) bool { return t.Before(now) })
-	if l.inFlight+len(l.freeAt)+k <= l.n {
+	l.forget(now)
+	missing := l.inFlight + l.used + k - l.n
+	if missing <= 0 {
 		l.inFlight += k
 		return k, 0
 	}
-	if i := l.inFlight + len(l.freeAt) + k - l.n - 1; i < len(l.freeAt) {
-		return 0, l.freeAt[i].Sub(now) + time.Nanosecond
+	for _, p := range l.spent {
+		if missing -= p.places; missing <= 0 {
+			return 0, p.until.Sub(now) + time.Nanosecond
+		}
 	}
 	return 0, l.w
+}
+
+// forget frees the places whose window is over. The window is closed: a place
+// used exactly one window ago still counts.
+func (l *limiter) forget(now time.Time) {
+	for len(l.spent) > 0 && l.spent[0].until.Before(now) {
+		l.used -= l.spent[0].places
+		l.spent = l.spent[1:]
+	}
 }
 
 // done gives k places back: the used ones after a window from now, the others
@@ -86,10 +104,11 @@ func (l *limiter) done(k, used int) {
 }
 
 func (l *limiter) use(k int) {
-	t := l.now().Add(l.w)
-	for range k {
-		l.freeAt = append(l.freeAt, t)
+	if k == 0 {
+		return
 	}
+	l.used += k
+	l.spent = append(l.spent, spent{l.now().Add(l.w), k})
 }
 
 // drain uses up what is free, as at a start.

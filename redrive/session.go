@@ -14,6 +14,9 @@ import (
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/crash"
+	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/reconcile"
 )
 
 // actionRun is the Action of the records about a run as a whole.
@@ -48,6 +51,13 @@ type session struct {
 	limiter *limiter
 	editor  *Editor // nil: the plan edits nothing, or its rule cannot be applied
 
+	// together is what the batches under way ask as one.
+	together struct {
+		assess gather[job.Job, reconcile.Assessed]
+		apply  gather[ledger.Change, ledger.Result]
+		permit gather[struct{}, struct{}]
+	}
+
 	mu      sync.Mutex
 	denied  *DeniedError // ends the run before the next batch
 	aside   map[broker.CopyID]broker.Delivery
@@ -67,7 +77,7 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd)
 			editor = nil // checked before; without it every edit is skipped
 		}
 	}
-	return &session{
+	s := &session{
 		Runner: r, who: r.Who, id: id, plan: p, run: l.Run, caps: caps,
 		ordered: caps.Ordered && !p.Lifts.BreakOrder && slices.ContainsFunc(p.Items, func(it Item) bool { return it.OrderKey != "" }),
 		lease:   &keeper{runs: r.Runs, now: r.Now, ttl: r.LeaseTTL, lease: l},
@@ -78,6 +88,8 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd)
 		entries: map[int]entry{},
 		met:     map[broker.CopyID]bool{},
 	}
+	s.together.assess.do, s.together.apply.do, s.together.permit.do = s.assessAll, s.applyAll, s.permitAll
+	return s
 }
 
 // rest runs what is open, and closes what the queue no longer yields.
@@ -284,6 +296,15 @@ func (s *session) mayHold(ctx context.Context) error {
 // permitted reports, as a StoppedError, why nothing new may start, or, as a
 // pausedError, that it may not now.
 func (s *session) permitted(ctx context.Context) error {
+	_, err := s.together.permit.call(ctx, nil)
+	return err
+}
+
+func (s *session) permitAll(ctx context.Context, _ []struct{}) ([]struct{}, error) {
+	return nil, s.permit(ctx)
+}
+
+func (s *session) permit(ctx context.Context) error {
 	w, err := s.wish(ctx)
 	if err != nil {
 		return err

@@ -97,12 +97,9 @@ func (s *session) compare(ctx context.Context, unsent []*work, stop map[*work]It
 		jobs[i] = w.job
 		jobs[i].Message.Receives = w.item.Receives
 	}
-	as, err := s.Assess.Assess(ctx, jobs, s.plan.Lifts)
+	as, err := s.together.assess.call(ctx, jobs)
 	if err != nil {
-		return fmt.Errorf("re-check %d jobs: %w", len(jobs), err)
-	}
-	if len(as) != len(jobs) {
-		return fmt.Errorf("re-check %d jobs: %d answers", len(jobs), len(as))
+		return err
 	}
 	for i, w := range unsent {
 		if as[i].Row != nil {
@@ -120,6 +117,17 @@ func (s *session) compare(ctx context.Context, unsent []*work, stop map[*work]It
 		}
 	}
 	return errors.Join(s.notSince(ctx, unsent, stop), s.sameEdits(ctx, unsent, stop))
+}
+
+func (s *session) assessAll(ctx context.Context, jobs []job.Job) ([]reconcile.Assessed, error) {
+	as, err := s.Assess.Assess(ctx, jobs, s.plan.Lifts)
+	if err != nil {
+		return nil, fmt.Errorf("re-check %d jobs: %w", len(jobs), err)
+	}
+	if len(as) != len(jobs) {
+		return nil, fmt.Errorf("re-check %d jobs: %d answers", len(jobs), len(as))
+	}
+	return as, nil
 }
 
 // changed names what is no longer as approved, or is empty.
@@ -236,9 +244,6 @@ func (s *session) change(ctx context.Context, ws []*work) ([]*work, error) {
 	if !s.writable() {
 		return ws, nil
 	}
-	if err := s.lease.check(ctx); err != nil {
-		return nil, err
-	}
 	var cs []ledger.Change
 	var moved []*work
 	for _, w := range ws {
@@ -249,8 +254,12 @@ func (s *session) change(ctx context.Context, ws []*work) ([]*work, error) {
 		c.Actor = s.who.Actor.Name
 		cs, moved = append(cs, w.newRow(c)), append(moved, w)
 	}
+	rs, err := s.apply(ctx, cs)
+	if err != nil {
+		return nil, err
+	}
 	stop := map[*work]ItemEnd{}
-	for i, r := range s.apply(ctx, cs) {
+	for i, r := range rs {
 		switch r.Outcome {
 		case ledger.Won:
 			moved[i].queued = true
@@ -265,11 +274,11 @@ func (s *session) change(ctx context.Context, ws []*work) ([]*work, error) {
 
 // apply makes the changes and reads back what was not clearly won: a row that
 // this run queued was won, whatever became of the reply.
-func (s *session) apply(ctx context.Context, cs []ledger.Change) []ledger.Result {
-	var rs []ledger.Result
-	for part := range slices.Chunk(cs, atLeast(s.Ledger.Capabilities().MaxBatch, len(cs))) {
-		rs = append(rs, s.Ledger.Apply(ctx, part)...)
+func (s *session) apply(ctx context.Context, cs []ledger.Change) ([]ledger.Result, error) {
+	if len(cs) == 0 {
+		return nil, nil
 	}
+	rs, err := s.together.apply.call(ctx, cs)
 	for i := range rs {
 		if rs[i].Outcome == ledger.Won {
 			continue
@@ -279,7 +288,18 @@ func (s *session) apply(ctx context.Context, cs []ledger.Change) []ledger.Result
 			rs[i].Outcome = ledger.Won
 		}
 	}
-	return rs
+	return rs, err
+}
+
+func (s *session) applyAll(ctx context.Context, cs []ledger.Change) ([]ledger.Result, error) {
+	var rs []ledger.Result
+	for part := range slices.Chunk(cs, atLeast(s.Ledger.Capabilities().MaxBatch, len(cs))) {
+		if err := s.lease.check(ctx); err != nil {
+			return nil, err
+		}
+		rs = append(rs, s.Ledger.Apply(ctx, part)...)
+	}
+	return rs, nil
 }
 
 // publish is step 5. Its outcomes are in the log before anything is

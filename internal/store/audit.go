@@ -194,31 +194,35 @@ func (s *Store) verifyFrom(ctx context.Context, from audit.Head) error {
 	return notWritable("verify audit log", err)
 }
 
-// advance moves the remembered checkpoint to the end of the log. Its error is a
-// log that does not verify; a checkpoint that cannot be written takes back no
-// record, so that error is kept for CheckpointError.
-func (s *Store) advance(ctx context.Context) error {
+// advance moves the remembered checkpoint to the end of the log, which is head,
+// and returns what was remembered. What lies between is verified, unless vouched
+// says that it need not be. The error is a log that does not verify; a
+// checkpoint that cannot be written takes back no record, so that error is kept
+// for CheckpointError.
+func (s *Store) advance(ctx context.Context, head audit.Head, vouched func(from audit.Head) bool) (audit.Head, error) {
 	if s.remembered.Dir == "" {
-		return nil
+		return audit.Head{}, nil
 	}
 	from, err := s.Checkpoint()
 	if from == nil {
 		from = &audit.Head{Store: s.id}
 	}
-	if err == nil {
-		var head audit.Head
+	if err == nil && !vouched(*from) {
 		head, err = s.VerifyTail(ctx, *from)
 		if errors.Is(err, audit.ErrBroken) {
-			return err
+			return audit.Head{}, err
 		}
-		if err == nil {
-			err = s.remember(head)
-		}
+	}
+	if err == nil {
+		err = s.remember(head)
+	}
+	if err != nil {
+		head = audit.Head{}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.checkpointErr = err
-	return nil
+	return head, nil
 }
 
 // CheckpointError is why the last checkpoint could not be remembered, or nil.

@@ -22,8 +22,8 @@ type tx struct {
 	store      *Store
 	insert     *sql.Stmt
 	head       audit.Head
-	first      int64 // the head's sequence when the transaction began
-	checkpoint bool  // the head is to be verified and remembered once committed
+	first      audit.Head // the head when the transaction began
+	checkpoint bool       // the head is to be verified and remembered once committed
 }
 
 // part does one caller's change. Unless it refuses only before it writes, it
@@ -129,7 +129,7 @@ func columns(r audit.Record) []any {
 }
 
 func (t *tx) saveHead(ctx context.Context) error {
-	if t.head.Seq == t.first {
+	if t.head == t.first {
 		return nil
 	}
 	_, err := t.ExecContext(ctx, `UPDATE audit_head SET seq = ?, hash = ?`, t.head.Seq, t.head.Hash)

@@ -55,6 +55,10 @@ type writer struct {
 	callers int   // how many the last group had
 	lost    error // once set, nothing is written any more
 
+	// Everything between since and last was appended by this writer, and anchored
+	// is what it has remembered outside the store.
+	since, last, anchored audit.Head
+
 	commits, records atomic.Int64
 }
 
@@ -204,11 +208,21 @@ func (w *writer) transact(ctx context.Context, group []*change) error {
 		return err
 	}
 	w.commits.Add(1)
-	w.records.Add(t.head.Seq - t.first)
+	w.records.Add(t.head.Seq - t.first.Seq)
+	if t.first != w.last {
+		w.since = t.first
+	}
+	w.last = t.head
 	if t.checkpoint {
-		w.lost = w.store.advance(ctx)
+		w.anchored, w.lost = w.store.advance(ctx, t.head, w.vouches)
 	}
 	return nil
+}
+
+// vouches reports that nobody else has appended anything behind a head that this
+// writer remembered, so that what the log must hold is known without reading it.
+func (w *writer) vouches(from audit.Head) bool {
+	return from == w.anchored && w.since.Seq <= from.Seq
 }
 
 func (w *writer) fill(ctx context.Context, t *tx, group []*change) error {
@@ -216,7 +230,7 @@ func (w *writer) fill(ctx context.Context, t *tx, group []*change) error {
 	if t.head, err = readHead(ctx, t, w.store.id); err != nil {
 		return err
 	}
-	t.first = t.head.Seq
+	t.first = t.head
 	for _, c := range group {
 		if err := t.part(ctx, c); err != nil {
 			return err
@@ -229,7 +243,7 @@ func (w *writer) fill(ctx context.Context, t *tx, group []*change) error {
 // error was a later one's, of the checkpoint of the write-ahead log). A commit
 // is visible to its connection only once it was synced.
 func (w *writer) committed(ctx context.Context, t *tx) bool {
-	if t.head.Seq == t.first {
+	if t.head == t.first {
 		return false
 	}
 	head, err := readHead(ctx, w.db, w.store.id)

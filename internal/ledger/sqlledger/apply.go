@@ -2,6 +2,7 @@ package sqlledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,9 +12,9 @@ import (
 	"github.com/redrivectl/redrivectl/internal/ledger"
 )
 
-// Apply makes the changes in transactions of up to 500, each change under its
-// own savepoint. When a commit's answer is lost, every change of its transaction
-// that had won is Unknown: the caller reads the rows back.
+// Apply makes the changes in transactions of up to 500, each of which stands or
+// falls by itself. When a commit's answer is lost, every change of its
+// transaction that had won is Unknown: the caller reads the rows back.
 func (l *Ledger) Apply(ctx context.Context, cs []ledger.Change) []ledger.Result {
 	out := make([]ledger.Result, 0, len(cs))
 	for part := range slices.Chunk(cs, maxBatch) {
@@ -22,22 +23,19 @@ func (l *Ledger) Apply(ctx context.Context, cs []ledger.Change) []ledger.Result 
 	return out
 }
 
+// applyBatch tries all changes without savepoints, which cost as much as the
+// changes: nearly always none of them fails, or fails before it has written
+// anything. Where one does fail, nothing of the transaction stays, and all are
+// made again, each under its own savepoint.
 func (l *Ledger) applyBatch(ctx context.Context, cs []ledger.Change) []ledger.Result {
 	out := make([]ledger.Result, len(cs))
 	lay, err := l.writable(ctx)
 	if err != nil {
 		return fill(out, ledger.Result{Outcome: ledger.Lost, Err: err})
 	}
-	tx, err := l.db.BeginTx(ctx, nil)
-	if err != nil {
-		return fill(out, ledger.Result{Err: fmt.Errorf("change ledger: %w", err)})
-	}
-	err = l.applyIn(ctx, tx, lay, cs, out)
-	if err == nil {
-		err = tx.Commit()
-		l.commits.Add(1)
-	} else {
-		err = errors.Join(err, tx.Rollback())
+	err = l.applyOnce(ctx, lay, cs, out, (*Ledger).change)
+	if errors.As(err, new(changeError)) {
+		err = l.applyOnce(ctx, lay, cs, out, (*Ledger).changeAlone)
 	}
 	for i := range out {
 		if err != nil && out[i].Outcome != ledger.Lost {
@@ -45,6 +43,49 @@ func (l *Ledger) applyBatch(ctx context.Context, cs []ledger.Change) []ledger.Re
 		}
 	}
 	return out
+}
+
+// changeError is the failure of one change, which may have written a part of it.
+type changeError struct{ error }
+
+func (e changeError) Unwrap() error { return e.error }
+
+// changer makes one change within a transaction. A changeError spoils the
+// transaction; any other error is of the change alone, or of the transaction as
+// a whole when the outcome is Unknown.
+type changer func(l *Ledger, ctx context.Context, tx querier, lay *layout, now time.Time, c ledger.Change) (ledger.Result, error)
+
+// applyOnce is one transaction. It fills out.
+func (l *Ledger) applyOnce(ctx context.Context, lay *layout, cs []ledger.Change, out []ledger.Result, change changer) error {
+	fill(out, ledger.Result{})
+	tx, err := l.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := l.applyIn(ctx, preparing{tx, map[string]*sql.Stmt{}}, lay, cs, out, change); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	l.commits.Add(1)
+	return tx.Commit()
+}
+
+// preparing is a transaction in which each statement is parsed once, for as many
+// changes as there are.
+type preparing struct {
+	*sql.Tx
+	statements map[string]*sql.Stmt
+}
+
+func (p preparing) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	s, ok := p.statements[query]
+	if !ok {
+		var err error
+		if s, err = p.PrepareContext(ctx, query); err != nil {
+			return nil, err
+		}
+		p.statements[query] = s // the end of the transaction closes it
+	}
+	return s.ExecContext(ctx, args...)
 }
 
 func fill(out []ledger.Result, r ledger.Result) []ledger.Result {
@@ -70,7 +111,7 @@ func (l *Ledger) writable(ctx context.Context) (*layout, error) {
 }
 
 // applyIn fills out. An error is of the transaction as a whole.
-func (l *Ledger) applyIn(ctx context.Context, tx querier, lay *layout, cs []ledger.Change, out []ledger.Result) error {
+func (l *Ledger) applyIn(ctx context.Context, tx querier, lay *layout, cs []ledger.Change, out []ledger.Result, change changer) error {
 	now, err := l.now(ctx, tx)
 	if err != nil {
 		return err
@@ -78,7 +119,9 @@ func (l *Ledger) applyIn(ctx context.Context, tx querier, lay *layout, cs []ledg
 	keys := make([]ledger.Key, len(cs))
 	for i, c := range cs {
 		keys[i] = c.Key
-		if out[i], err = l.applyOne(ctx, tx, lay, now, c); err != nil {
+		if c, err = l.legal(lay, c); err != nil {
+			out[i] = ledger.Result{Outcome: ledger.Lost, Err: err}
+		} else if out[i], err = change(l, ctx, tx, lay, now, c); err != nil {
 			return err
 		}
 	}
@@ -94,58 +137,60 @@ func (l *Ledger) applyIn(ctx context.Context, tx querier, lay *layout, cs []ledg
 	return nil
 }
 
-// applyOne makes one change under a savepoint, so that what fails in it leaves
-// the others alone. An error is of the savepoint itself.
-func (l *Ledger) applyOne(ctx context.Context, tx querier, lay *layout, now time.Time, c ledger.Change) (ledger.Result, error) {
-	lost := ledger.Result{Outcome: ledger.Lost}
-	c, lost.Err = c.Checked()
-	if lost.Err == nil && !plain(c.Key) {
-		lost.Err = fmt.Errorf("ledger key %q is no plain text", c.Key.JobKey)
+// legal is the change with its defaults, or why this ledger cannot make it.
+func (l *Ledger) legal(lay *layout, c ledger.Change) (ledger.Change, error) {
+	c, err := c.Checked()
+	switch {
+	case err != nil:
+		return c, err
+	case !plain(c.Key):
+		return c, fmt.Errorf("ledger key %q is no plain text", c.Key.JobKey)
+	case c.Late() && !c.LateAccept && !lay.history:
+		return c, fmt.Errorf("%w: a late failure is kept in a history, which this ledger lacks", ledger.ErrIllegal)
+	case !c.SendBefore.IsZero() && !lay.has("send_before") && l.cfg.Statements["change"] == "":
+		return c, fmt.Errorf("%w: this ledger cannot store send_before", ledger.ErrIllegal)
+	case c.Replace != nil && !l.replaces(lay):
+		return c, fmt.Errorf("%w: this ledger cannot replace a row", ledger.ErrIllegal)
+	default:
+		return c, nil
 	}
-	if lost.Err == nil && c.Late() && !c.LateAccept && !lay.history {
-		lost.Err = fmt.Errorf("%w: a late failure is kept in a history, which this ledger lacks", ledger.ErrIllegal)
-	}
-	if lost.Err == nil && !c.SendBefore.IsZero() && !lay.has("send_before") && l.cfg.Statements["change"] == "" {
-		lost.Err = fmt.Errorf("%w: this ledger cannot store send_before", ledger.ErrIllegal)
-	}
-	if lost.Err == nil && c.Replace != nil && !l.replaces(lay) {
-		lost.Err = fmt.Errorf("%w: this ledger cannot replace a row", ledger.ErrIllegal)
-	}
-	if lost.Err != nil {
-		return lost, nil //nolint:nilerr // The error is this entry's result; the savepoint has none.
-	}
+}
+
+// changeAlone is change under a savepoint, so that what fails in it leaves the
+// others alone.
+func (l *Ledger) changeAlone(ctx context.Context, tx querier, lay *layout, now time.Time, c ledger.Change) (ledger.Result, error) {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT one"); err != nil {
 		return ledger.Result{}, err
 	}
-	won, err := l.change(ctx, tx, lay, now, c)
+	r, err := l.change(ctx, tx, lay, now, c)
 	if err != nil {
 		_, undo := tx.ExecContext(ctx, "ROLLBACK TO one")
-		return ledger.Result{Outcome: ledger.Lost, Err: fmt.Errorf("change ledger: %w", err)}, undo
+		return ledger.Result{Outcome: ledger.Lost, Err: fmt.Errorf("change ledger: %w", errors.Unwrap(err))}, undo
 	}
 	_, err = tx.ExecContext(ctx, "RELEASE one")
-	if won {
-		return ledger.Result{Outcome: ledger.Won}, err
-	}
-	return lost, err
+	return r, err
 }
 
-// change compares, sets and keeps the history.
-func (l *Ledger) change(ctx context.Context, tx querier, lay *layout, now time.Time, c ledger.Change) (bool, error) {
+// change compares, sets and keeps the history. Its error is a changeError.
+func (l *Ledger) change(ctx context.Context, tx querier, lay *layout, now time.Time, c ledger.Change) (ledger.Result, error) {
 	p := l.changeParams(now, c)
 	n, err := l.exec(ctx, tx, l.statement("change", l.updateRow(lay, c)), p)
-	if err != nil || n == 0 {
-		return false, err
+	switch {
+	case err != nil:
+		return ledger.Result{}, changeError{err}
+	case n == 0:
+		return ledger.Result{Outcome: ledger.Lost}, nil
+	case n > 1:
+		return ledger.Result{}, changeError{fmt.Errorf("%d rows have job key %q", n, c.Key.JobKey)}
 	}
-	if n > 1 {
-		return false, fmt.Errorf("%d rows have job key %q", n, c.Key.JobKey)
+	err = l.appendEvent(ctx, tx, lay, p)
+	if err == nil && c.Replace != nil {
+		err = l.insert(ctx, tx, lay, now, *c.Replace, c.Run, c.SendBefore)
 	}
-	if err := l.appendEvent(ctx, tx, lay, p); err != nil {
-		return false, err
+	if err != nil {
+		return ledger.Result{}, changeError{err}
 	}
-	if c.Replace == nil {
-		return true, nil
-	}
-	return true, l.insert(ctx, tx, lay, now, *c.Replace, c.Run, c.SendBefore)
+	return ledger.Result{Outcome: ledger.Won}, nil
 }
 
 func (l *Ledger) exec(ctx context.Context, tx querier, statement string, p params) (int64, error) {
