@@ -221,6 +221,9 @@ type Change struct {
 	// claimed so far up to Attempt, ByWorker covers Attempt alone, because a
 	// worker knows nothing of an earlier attempt's fate.
 	Resolve Resolution
+	// Unread leaves Result.Row empty where the change wins: who makes many changes
+	// and knows what they make of a row need not read it back.
+	Unread bool
 	// Replace is the edited copy's row, inserted as queued by Run at attempt 1, with
 	// SendBefore, in the same transaction. It goes with To Replaced, and with a row
 	// that is committed and stays so (From and To the same): a corrected copy is sent
@@ -244,7 +247,7 @@ const (
 // the database is Unknown; the caller reads the row back.
 type Result struct {
 	Outcome Outcome
-	Row     Row // read back where the ledger can be read
+	Row     Row // read back where the ledger can be read; empty where an Unread change won
 	Err     error
 }
 

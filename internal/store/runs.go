@@ -209,11 +209,13 @@ func (s *Store) Heartbeat(ctx context.Context, l redrive.Lease, now time.Time, t
 	return l, err
 }
 
+const selectLease = `SELECT expires FROM leases WHERE token = ? AND run = ?`
+
 // fence refuses a lease that another holds or that has expired at now; with the
 // zero time it may have expired.
 func (t *tx) fence(ctx context.Context, l redrive.Lease, now time.Time) error {
 	var expires int64
-	err := t.QueryRowContext(ctx, `SELECT expires FROM leases WHERE token = ? AND run = ?`, l.Token, string(l.Run)).Scan(&expires)
+	err := t.QueryRowContext(ctx, selectLease, l.Token, string(l.Run)).Scan(&expires)
 	if errors.Is(err, sql.ErrNoRows) {
 		return refuse("run %s: %w", l.Run, audit.ErrFenced)
 	}

@@ -13,6 +13,11 @@ import (
 const insertRecord = `INSERT INTO audit (seq, hash, record, time, action, phase, step, result, run, plan, queue,
   copy_id, job_key, message_id, customer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
+const (
+	selectHead = `SELECT h.seq, h.hash, a.seq, a.hash FROM audit_head h LEFT JOIN audit a ON a.seq = (SELECT max(seq) FROM audit)`
+	updateHead = `UPDATE audit_head SET seq = ?, hash = ?`
+)
+
 // checkpointEvery is after how many records the log names its own place.
 const checkpointEvery = 1000
 
@@ -20,10 +25,27 @@ const checkpointEvery = 1000
 type tx struct {
 	*sql.Tx
 	store      *Store
-	insert     *sql.Stmt
+	parsed     map[string]*sql.Stmt
 	head       audit.Head
 	first      audit.Head // the head when the transaction began
 	checkpoint bool       // the head is to be verified and remembered once committed
+}
+
+// ExecContext and QueryRowContext run the statements that the writer has parsed
+// as they are, and parse the others.
+func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if s, ok := t.parsed[query]; ok {
+		return t.StmtContext(ctx, s).ExecContext(ctx, args...)
+	}
+	return t.Tx.ExecContext(ctx, query, args...)
+}
+
+// QueryRowContext is like ExecContext.
+func (t *tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if s, ok := t.parsed[query]; ok {
+		return t.StmtContext(ctx, s).QueryRowContext(ctx, args...)
+	}
+	return t.Tx.QueryRowContext(ctx, query, args...)
 }
 
 // part does one caller's change. Unless it refuses only before it writes, it
@@ -105,7 +127,7 @@ func (t *tx) mark(ctx context.Context, cause audit.Record) error {
 func (t *tx) insertSealed(ctx context.Context, all []sealed) error {
 	for _, s := range all {
 		args := append([]any{s.head.Seq, s.head.Hash, string(s.canonical)}, columns(s.record)...)
-		if _, err := t.insert.ExecContext(ctx, args...); err != nil {
+		if _, err := t.ExecContext(ctx, insertRecord, args...); err != nil {
 			return err
 		}
 		t.head = s.head
@@ -132,7 +154,7 @@ func (t *tx) saveHead(ctx context.Context) error {
 	if t.head == t.first {
 		return nil
 	}
-	_, err := t.ExecContext(ctx, `UPDATE audit_head SET seq = ?, hash = ?`, t.head.Seq, t.head.Hash)
+	_, err := t.ExecContext(ctx, updateHead, t.head.Seq, t.head.Hash)
 	return err
 }
 
@@ -142,8 +164,7 @@ func readHead(ctx context.Context, q querier, store string) (audit.Head, error) 
 	h := audit.Head{Store: store}
 	var seq sql.NullInt64
 	var hash sql.NullString
-	err := q.QueryRowContext(ctx, `SELECT h.seq, h.hash, a.seq, a.hash FROM audit_head h
-  LEFT JOIN audit a ON a.seq = (SELECT max(seq) FROM audit)`).Scan(&h.Seq, &h.Hash, &seq, &hash)
+	err := q.QueryRowContext(ctx, selectHead).Scan(&h.Seq, &h.Hash, &seq, &hash)
 	if err != nil {
 		return audit.Head{}, fmt.Errorf("read head of audit log: %w", err)
 	}

@@ -57,21 +57,22 @@ func (s *Store) LatestVerdicts(ctx context.Context, queue string, jobKeys []stri
 	return found, nil
 }
 
-// Remember keeps the newest that was seen of each row, by the ledger's clock.
-// See reconcile.Memory.
-func (s *Store) Remember(ctx context.Context, ledgerName string, rows []ledger.Row) error {
-	_, err := s.write(ctx, "remember ledger rows", 0, func(ctx context.Context, t *tx) error {
-		for _, r := range rows {
-			_, err := t.ExecContext(ctx, `INSERT INTO seen_rows VALUES (?, ?, ?, ?, ?, ?)
+const insertSeen = `INSERT INTO seen_rows VALUES (?, ?, ?, ?, ?, ?)
   ON CONFLICT DO UPDATE SET state = excluded.state, attempt = excluded.attempt, updated_at = excluded.updated_at
-  WHERE (excluded.updated_at, excluded.attempt) >= (updated_at, attempt)`,
-				ledgerName, r.JobKey, r.Consumer, string(r.State), r.Attempt, nanos(r.UpdatedAt))
+  WHERE (excluded.updated_at, excluded.attempt) >= (updated_at, attempt)`
+
+// Remember keeps the newest that was seen of each row, by the ledger's clock. It
+// refuses nothing. See reconcile.Memory.
+func (s *Store) Remember(ctx context.Context, ledgerName string, rows []ledger.Row) error {
+	_, err := s.submit(ctx, "remember ledger rows", &change{simple: true, do: func(ctx context.Context, t *tx) error {
+		for _, r := range rows {
+			_, err := t.ExecContext(ctx, insertSeen, ledgerName, r.JobKey, r.Consumer, string(r.State), r.Attempt, nanos(r.UpdatedAt))
 			if err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}})
 	return err
 }
 

@@ -45,7 +45,7 @@ type change struct {
 type writer struct {
 	store  *Store
 	db     *sql.DB // one connection
-	insert *sql.Stmt
+	parsed map[string]*sql.Stmt
 	wait   time.Duration
 	queue  chan *change
 	quit   chan struct{}
@@ -63,16 +63,18 @@ type writer struct {
 }
 
 func newWriter(ctx context.Context, db *sql.DB, s *Store, wait time.Duration, broken []string) (*writer, error) {
-	insert, err := db.PrepareContext(ctx, insertRecord)
-	if err != nil {
-		return nil, err
-	}
 	if wait == 0 {
 		wait = DefaultGroupWait
 	}
 	w := &writer{
-		store: s, db: db, insert: insert, wait: wait,
+		store: s, db: db, parsed: map[string]*sql.Stmt{}, wait: wait,
 		queue: make(chan *change), quit: make(chan struct{}), ended: make(chan struct{}),
+	}
+	for _, query := range []string{insertRecord, selectHead, updateHead, selectLease, insertSeen} {
+		var err error
+		if w.parsed[query], err = db.PrepareContext(ctx, query); err != nil {
+			return nil, errors.Join(err, w.forget())
+		}
 	}
 	if len(broken) > 0 {
 		w.lost = fmt.Errorf("%w: %s", audit.ErrBroken, strings.Join(broken, ", "))
@@ -84,7 +86,18 @@ func newWriter(ctx context.Context, db *sql.DB, s *Store, wait time.Duration, br
 func (w *writer) close() error {
 	w.once.Do(func() { close(w.quit) })
 	<-w.ended
-	return errors.Join(w.insert.Close(), w.db.Close())
+	return errors.Join(w.forget(), w.db.Close())
+}
+
+// forget closes what was parsed.
+func (w *writer) forget() error {
+	var errs []error
+	for _, s := range w.parsed {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // write hands a change to the writer.
@@ -200,7 +213,7 @@ func (w *writer) transact(ctx context.Context, group []*change) error {
 	if err != nil {
 		return err
 	}
-	t := &tx{Tx: begun, store: w.store, insert: begun.StmtContext(ctx, w.insert)}
+	t := &tx{Tx: begun, store: w.store, parsed: w.parsed}
 	if err := w.fill(ctx, t, group); err != nil {
 		return errors.Join(err, ignoreDone(begun.Rollback()))
 	}

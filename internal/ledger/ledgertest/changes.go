@@ -200,6 +200,22 @@ func testClaimFailed(t *testing.T, f Fixture) {
 	}
 }
 
+// testUnread: a change that is not read back makes the same of the row, and one
+// that loses tells of it all the same.
+func testUnread(t *testing.T, f Fixture) {
+	w := &world{Fixture: f, t: t}
+	k := w.at(ledger.Sending)
+	fail := w.from(k, ledger.Failed)
+	fail.Unread = true
+	rs := f.Ledger.Apply(t.Context(), []ledger.Change{fail, fail})
+	if rs[0].Outcome != ledger.Won || rs[0].Row.State != "" || w.row(k).State != ledger.Failed {
+		t.Errorf("the change gave %+v, and the row is %+v", rs[0], w.row(k))
+	}
+	if rs[1].Outcome != ledger.Lost || rs[1].Row.State != ledger.Failed {
+		t.Errorf("the same once more gave %+v", rs[1])
+	}
+}
+
 // testFailedByRun: a run that discards leaves a row that nobody claims, by which
 // it knows its own change again; a worker's failure names no run of its own.
 func testFailedByRun(t *testing.T, f Fixture) {

@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"claim", testClaim},
 		{"claim of a failed row", testClaimFailed},
 		{"failed by a run", testFailedByRun},
+		{"unread", testUnread},
 		{"fence", testFence},
 		{"late accept", testLateAccept},
 		{"late failure", testLateFailure},

@@ -116,25 +116,36 @@ func (l *Ledger) applyIn(ctx context.Context, tx querier, lay *layout, cs []ledg
 	if err != nil {
 		return err
 	}
-	keys := make([]ledger.Key, len(cs))
 	for i, c := range cs {
-		keys[i] = c.Key
 		if c, err = l.legal(lay, c); err != nil {
 			out[i] = ledger.Result{Outcome: ledger.Lost, Err: err}
 		} else if out[i], err = change(l, ctx, tx, lay, now, c); err != nil {
 			return err
 		}
 	}
-	for i, lk := range l.get(ctx, tx, keys, false) {
-		out[i].Row = lk.Row
-		switch {
-		case lk.Found == ledger.Missing && out[i].Outcome == ledger.Lost && out[i].Err == nil:
-			out[i].Err = ledger.ErrMissing
-		case lk.Found == ledger.Unreadable && out[i].Err == nil:
-			out[i].Err = lk.Err
+	l.readBack(ctx, tx, cs, out)
+	return nil
+}
+
+// readBack fills in the rows as they are now, and why a change without one lost.
+func (l *Ledger) readBack(ctx context.Context, tx querier, cs []ledger.Change, out []ledger.Result) {
+	var keys []ledger.Key
+	var at []int
+	for i, c := range cs {
+		if !c.Unread || out[i].Outcome != ledger.Won {
+			keys, at = append(keys, c.Key), append(at, i)
 		}
 	}
-	return nil
+	for n, lk := range l.get(ctx, tx, keys, false) {
+		r := &out[at[n]]
+		r.Row = lk.Row
+		switch {
+		case lk.Found == ledger.Missing && r.Outcome == ledger.Lost && r.Err == nil:
+			r.Err = ledger.ErrMissing
+		case lk.Found == ledger.Unreadable && r.Err == nil:
+			r.Err = lk.Err
+		}
+	}
 }
 
 // legal is the change with its defaults, or why this ledger cannot make it.

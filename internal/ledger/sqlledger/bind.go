@@ -2,6 +2,7 @@ package sqlledger
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,12 +13,41 @@ type params map[string]any
 // the same for every database. Quoted text, comments and "::" casts are left
 // alone. A name without a value is an error, never NULL.
 func (d dialect) bind(query string, p params) (string, []any, error) {
+	b := d.bound(query)
+	args := make([]any, len(b.names))
+	for i, name := range b.names {
+		v, ok := p[name]
+		if !ok {
+			return "", nil, fmt.Errorf("statement has no parameter :%s", name)
+		}
+		args[i] = v
+	}
+	return b.query, args, nil
+}
+
+// bound is a statement with placeholders, and the names of its parameters in
+// their order.
+type bound struct {
+	query string
+	names []string
+}
+
+// bound remembers what was read of a statement: there are few, and every change
+// of a row uses the same ones.
+func (d dialect) bound(query string) bound {
+	if b, ok := d.bounds.Load(query); ok {
+		return b.(bound)
+	}
+	b := d.read(query)
+	d.bounds.Store(query, b)
+	return b
+}
+
+func (d dialect) read(query string) bound {
 	var out strings.Builder
-	var args []any
-	index := map[string]int{}
+	var names []string
 	for i := 0; i < len(query); {
-		n := skip(query[i:])
-		if n > 0 {
+		if n := skip(query[i:]); n > 0 {
 			out.WriteString(query[i : i+n])
 			i += n
 			continue
@@ -28,18 +58,15 @@ func (d dialect) bind(query string, p params) (string, []any, error) {
 			i++
 			continue
 		}
-		v, ok := p[name]
-		if !ok {
-			return "", nil, fmt.Errorf("statement has no parameter :%s", name)
+		n := slices.Index(names, name)
+		if n < 0 {
+			n = len(names)
+			names = append(names, name)
 		}
-		if _, seen := index[name]; !seen {
-			args = append(args, v)
-			index[name] = len(args)
-		}
-		out.WriteString(d.placeholder(index[name]))
+		out.WriteString(d.placeholder(n + 1))
 		i += 1 + len(name)
 	}
-	return out.String(), args, nil
+	return bound{out.String(), names}
 }
 
 // skip is the length of the quoted text, comment or cast that s starts with.

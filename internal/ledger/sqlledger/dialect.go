@@ -3,6 +3,7 @@ package sqlledger
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/redrivectl/redrivectl/internal/ledger"
 )
@@ -16,6 +17,7 @@ const SQLite Dialect = "sqlite"
 // dialect is everything that differs between databases. Every other piece of
 // SQL in this package is common.
 type dialect struct {
+	bounds      *sync.Map // statement to bound
 	placeholder func(n int) string
 	quote       func(identifier string) string
 	// now yields the database's clock as text in timeLayout.
@@ -45,6 +47,7 @@ func dialects(d Dialect) (dialect, error) {
 
 func sqliteDialect() dialect {
 	return dialect{
+		bounds:      &sync.Map{},
 		placeholder: func(n int) string { return fmt.Sprintf("?%d", n) },
 		quote:       func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` },
 		now:         `SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')`,
