@@ -70,7 +70,7 @@ func newWriter(ctx context.Context, db *sql.DB, s *Store, wait time.Duration, br
 		store: s, db: db, parsed: map[string]*sql.Stmt{}, wait: wait,
 		queue: make(chan *change), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
-	for _, query := range []string{insertRecord, selectHead, updateHead, selectLease, insertSeen} {
+	for _, query := range []string{insertRecord, insertMany, selectHead, updateHead, selectLease, insertSeen} {
 		var err error
 		if w.parsed[query], err = db.PrepareContext(ctx, query); err != nil {
 			return nil, errors.Join(err, w.forget())
