@@ -46,6 +46,7 @@ func (a *app) resumeRun(ctx context.Context, prefix string) error {
 	if err := a.confirm(fmt.Sprintf("Resume run %s on %s?", rr.ID, sp.Plan.Queue)); err != nil {
 		return err
 	}
+	queue := sp.Plan.Queue // the rest of the plan the run reads anew
 	ended, err := r.Resume(ctx, string(rr.ID))
-	return a.reportRun(ended, sp.Plan, "redrivectl runs show "+string(rr.ID), err)
+	return a.reportRun(ended, queue, "redrivectl runs show "+string(rr.ID), err)
 }

@@ -170,8 +170,10 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err := approver.Take(ctx, string(r.id), carried...); err != nil {
 		return withHint(err, carriedHint(approver, r))
 	}
+	queue := r.plan.Queue
+	r.plan = redrive.Plan{} // the run reads it anew, and holds it as long as it lasts
 	ended, err := r.runner.Run(ctx, string(r.id))
-	return o.app.reportRun(ended, r.plan, r.show(), err)
+	return o.app.reportRun(ended, queue, r.show(), err)
 }
 
 // tellAside says how many messages that are not the plan's a run must receive and
@@ -226,11 +228,11 @@ func (o *runOptions) check(ctx context.Context, r readyPlan, by *redrive.Approve
 
 // reportRun prints what was done, also where the run ended early. refused is what
 // to look at where it never began.
-func (a *app) reportRun(e redrive.Ended, p redrive.Plan, refused string, err error) error {
+func (a *app) reportRun(e redrive.Ended, queue, refused string, err error) error {
 	if e.Run == "" {
 		return withHint(err, beginHint(err, refused))
 	}
-	v := newRunView(e, p.Queue)
+	v := newRunView(e, queue)
 	v.Solo = a.solo()
 	if perr := a.print(v.result()); perr != nil {
 		return errors.Join(err, perr)

@@ -5,12 +5,16 @@ import (
 )
 
 // checkBegin stands inside the transaction that makes a run: the plan is hashed
-// again, and everything that was approved must still hold.
-func (r *Runner) checkBegin(sp StoredPlan, as []Approval) error {
+// again, and everything that was approved must still hold. It is that plan.
+func (r *Runner) checkBegin(sp StoredPlan, as []Approval) (Plan, error) {
 	p, err := sp.Verify()
 	if err != nil {
-		return err
+		return Plan{}, err
 	}
+	return p, r.mayBegin(sp, p, as)
+}
+
+func (r *Runner) mayBegin(sp StoredPlan, p Plan, as []Approval) error {
 	// A waiting plan may have its approvals: the state follows the last of them
 	// in a transaction of its own.
 	if !sp.State.Open() {

@@ -1,8 +1,6 @@
 package redrive
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"github.com/redrivectl/redrivectl/audit"
@@ -24,10 +22,8 @@ func Canonical(p Plan) (PlanID, []byte, error) {
 // Decode reads a plan from its canonical bytes. Unknown fields are refused:
 // a bound that this version does not know must not be ignored.
 func Decode(canonical []byte) (Plan, error) {
-	var p Plan
-	d := json.NewDecoder(bytes.NewReader(canonical))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
+	p, err := readPlan(canonical, true)
+	if err != nil {
 		return Plan{}, fmt.Errorf("decode plan: %w", err)
 	}
 	if p.Format != PlanFormat {
@@ -36,11 +32,25 @@ func Decode(canonical []byte) (Plan, error) {
 	return p, nil
 }
 
-// Verify hashes the stored bytes again and decodes them, so that what runs is
-// what was approved. Bytes under another name are ErrChanged.
+// Read decodes Bytes into Plan. Fields that this version does not know are left
+// out: for acting on a plan there is Verify.
+func (s *StoredPlan) Read() (err error) {
+	if s.Plan, err = Decode(s.Bytes); err == nil {
+		s.whole = true
+		return nil
+	}
+	s.Plan, err = readPlan(s.Bytes, false)
+	return err
+}
+
+// Verify hashes the stored bytes again, so that what runs is what was approved,
+// and is the plan that they hold. Bytes under another name are ErrChanged.
 func (s StoredPlan) Verify() (Plan, error) {
 	if got := idOf(s.Bytes); got != s.ID {
 		return Plan{}, fmt.Errorf("plan %s: stored bytes hash to %s: %w", s.ID, got, ErrChanged)
+	}
+	if s.whole {
+		return s.Plan, nil
 	}
 	p, err := Decode(s.Bytes)
 	if err != nil {

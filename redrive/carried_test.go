@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/redrive"
 )
@@ -187,7 +188,7 @@ func TestPlanFile(t *testing.T) {
 	for _, file := range [][]byte{b, dense.Bytes()} {
 		got, err := redrive.DecodePlan(file)
 		w.must(err)
-		if d := cmp.Diff(redrive.StoredPlan{ID: sp.ID, Bytes: sp.Bytes, Plan: sp.Plan}, got); d != "" {
+		if d := cmp.Diff(redrive.StoredPlan{ID: sp.ID, Bytes: sp.Bytes, Plan: sp.Plan}, got, cmpopts.IgnoreUnexported(redrive.StoredPlan{})); d != "" {
 			t.Error(d)
 		}
 	}

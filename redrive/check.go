@@ -17,5 +17,6 @@ func (r *Runner) Check(ctx context.Context, prefix string, more ...Approval) err
 	if err != nil {
 		return fmt.Errorf("approvals of plan %s: %w", sp.ID, err)
 	}
-	return r.checkBegin(sp, append(as, more...))
+	_, err = r.checkBegin(sp, append(as, more...))
+	return err
 }

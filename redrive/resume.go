@@ -93,8 +93,9 @@ func (s *session) openIntents(ctx context.Context) (todo, error) {
 	open := map[int]string{} // index to the recorded publish
 	var keys []ledger.Key
 	var order []int
+	at := s.recorded(intents)
 	for _, in := range intents {
-		i, ok := s.tracker.at[in.Record.CopyID]
+		i, ok := at[in.Record.CopyID]
 		if !ok {
 			continue // an intent of the run as a whole
 		}
@@ -115,6 +116,22 @@ func (s *session) openIntents(ctx context.Context) (todo, error) {
 		t.sort(s, i, it, open[i], row)
 	}
 	return t, nil
+}
+
+// recorded finds the items of intents by what records call their copies.
+func (s *session) recorded(intents []Intent) map[string]int {
+	at := make(map[string]int, len(intents))
+	for _, in := range intents {
+		at[in.Record.CopyID] = -1
+	}
+	for i := range s.plan.Items {
+		name := s.plan.Items[i].Copy.String()
+		if _, ok := at[name]; ok {
+			at[name] = i
+		}
+	}
+	maps.DeleteFunc(at, func(_ string, i int) bool { return i < 0 })
+	return at
 }
 
 // rows reads the ledger for the open intents; nil without a ledger.
@@ -252,7 +269,7 @@ func (s *session) settleIntents(ctx context.Context, set []int, guard func(conte
 	}
 	err := s.loop(ctx, set, guard)
 	s.letGo(context.WithoutCancel(ctx), func(c broker.CopyID) bool {
-		i, ok := s.tracker.at[c.String()]
+		i, ok := s.tracker.at[c]
 		return ok && s.tracker.isOpen(i)
 	})
 	if err != nil {

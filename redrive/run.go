@@ -86,22 +86,32 @@ type Ended struct {
 // run ended early: ErrRefused (never begun, expired, revoked),
 // audit.ErrNotWritable, audit.ErrFenced, ctx's, or a failure.
 func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
-	sp, err := r.Plans.LoadPlan(ctx, prefix)
+	id, rec, err := r.starting(ctx, prefix)
 	if err != nil {
-		return Ended{}, fmt.Errorf("load plan %s: %w", prefix, err)
+		return Ended{}, err
 	}
-	run := r.NewRunID()
-	lease, err := r.Runs.Begin(ctx, r.begin(sp.ID, run), r.checkBegin, r.startRecord(sp, run, stepStart))
+	var p Plan
+	check := func(sp StoredPlan, as []Approval) (err error) {
+		p, err = r.checkBegin(sp, as)
+		return err
+	}
+	lease, err := r.Runs.Begin(ctx, r.begin(id, RunID(rec.Run)), check, rec)
 	if err != nil {
 		return Ended{}, err // it names the plan, or whoever was first
 	}
 	crash.At("run.0.begun")
-	p, err := sp.Verify()
-	if err != nil {
-		return Ended{}, err
-	}
-	s := r.newSession(sp.ID, p, lease, nil)
+	s := r.newSession(id, p, lease, nil)
 	return s.whole(ctx, func(ctx context.Context) error { return s.rest(ctx) })
+}
+
+// starting finds the plan and is the record of its run's start. What it loads is
+// let go: the plan that runs is the one that was checked as the run was made.
+func (r *Runner) starting(ctx context.Context, prefix string) (PlanID, audit.Record, error) {
+	sp, err := r.Plans.LoadPlan(ctx, prefix)
+	if err != nil {
+		return "", audit.Record{}, fmt.Errorf("load plan %s: %w", prefix, err)
+	}
+	return sp.ID, r.startRecord(sp, r.NewRunID(), stepStart), nil
 }
 
 func (r *Runner) begin(id PlanID, run RunID) Begin {

@@ -61,6 +61,8 @@ type StoredPlan struct {
 	Plan  Plan
 	State PlanState
 	Run   RunID // its one run, if it has begun
+
+	whole bool // Read knew every field
 }
 
 // Identity recognises a job across plans and copies: by its key, or, where it

@@ -27,7 +27,7 @@ const (
 type tracker struct {
 	mu      sync.Mutex
 	plan    Plan
-	at      map[string]int // CopyID.String to index
+	at      map[broker.CopyID]int
 	ends    []ItemEnd      // by index; zero: open
 	taken   []bool         // in the hands of a batch now
 	asking  []bool         // a receive asks for it now
@@ -40,13 +40,16 @@ type tracker struct {
 func newTracker(p Plan, ends map[string]ItemEnd) *tracker {
 	n := len(p.Items)
 	t := &tracker{
-		plan: p, at: make(map[string]int, n), ends: make([]ItemEnd, n), taken: make([]bool, n), asking: make([]bool, n),
+		plan: p, at: make(map[broker.CopyID]int, n), ends: make([]ItemEnd, n), taken: make([]bool, n), asking: make([]bool, n),
 		blocked: map[string]int{},
 		counts:  Report{Planned: n, Remaining: n, Skipped: map[string]int{}},
 	}
-	for i, it := range p.Items {
-		t.at[it.Copy.String()] = i
-		t.end(i, ends[it.Copy.String()])
+	for i := range p.Items {
+		c := p.Items[i].Copy
+		t.at[c] = i
+		if len(ends) > 0 {
+			t.end(i, ends[c.String()])
+		}
 	}
 	return t
 }
@@ -164,7 +167,7 @@ func (t *tracker) left(set []int) (open, held int) {
 func (t *tracker) take(c broker.CopyID, set []int) (int, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i, ok := t.at[c.String()]
+	i, ok := t.at[c]
 	if !ok || t.taken[i] || t.ends[i].Result != "" || set != nil && !slices.Contains(set, i) {
 		return 0, false
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/ext/blobio"
 )
 
 // busyPragma is how long a transaction waits for another process's, in
@@ -35,7 +36,7 @@ func dsn(path, vfs, mode string) string {
 }
 
 func openDB(dsn string, conns int) (*sql.DB, error) {
-	db, err := driver.Open(dsn)
+	db, err := driver.Open(dsn, blobio.Register)
 	if err != nil {
 		return nil, err
 	}

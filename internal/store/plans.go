@@ -1,13 +1,15 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/ncruces/go-sqlite3"
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/broker"
@@ -110,17 +112,16 @@ func (t *tx) refuseShared(ctx context.Context, id redrive.PlanID) error {
 	return nil
 }
 
-const selectPlans = `SELECT p.id, p.bytes, p.state, p.expires_at, coalesce(r.id, '')
+// selectPlans has the plan's bytes where they are asked for.
+const selectPlans = `SELECT p.id, %s, p.state, p.expires_at, coalesce(r.id, '')
   FROM plans p LEFT JOIN runs r ON r.plan = p.id`
 
-func scanPlan(now time.Time, scan func(...any) error) (redrive.StoredPlan, error) {
+// scanPlan reads all of a plan but its bytes, which content is scanned for.
+func scanPlan(now time.Time, content any, scan func(...any) error) (redrive.StoredPlan, error) {
 	var p redrive.StoredPlan
 	var expires int64
-	if err := scan(&p.ID, &p.Bytes, &p.State, &expires, &p.Run); err != nil {
+	if err := scan(&p.ID, content, &p.State, &expires, &p.Run); err != nil {
 		return p, err
-	}
-	if err := json.Unmarshal(p.Bytes, &p.Plan); err != nil {
-		return p, refuse("read plan %s: %w", p.ID, redrive.ErrChanged)
 	}
 	if p.State.Open() && nanos(now) >= expires {
 		p.State = redrive.PlanExpired
@@ -128,13 +129,26 @@ func scanPlan(now time.Time, scan func(...any) error) (redrive.StoredPlan, error
 	return p, nil
 }
 
+// withBytes is the plan with its content.
+func withBytes(p redrive.StoredPlan, content []byte) (redrive.StoredPlan, error) {
+	p.Bytes = content
+	if err := p.Read(); err != nil {
+		return p, refuse("read plan %s: %w", p.ID, redrive.ErrChanged)
+	}
+	return p, nil
+}
+
 func (s *Store) plans(ctx context.Context, q querier, where string, args ...any) ([]redrive.StoredPlan, error) {
 	var ps []redrive.StoredPlan
 	err := each(ctx, q, func(rows *sql.Rows) error {
-		p, err := scanPlan(s.now(), rows.Scan)
+		var content []byte
+		p, err := scanPlan(s.now(), &content, rows.Scan)
+		if err == nil {
+			p, err = withBytes(p, content)
+		}
 		ps = append(ps, p)
 		return err
-	}, selectPlans+where, args...)
+	}, fmt.Sprintf(selectPlans, `p.bytes`)+where, args...)
 	return ps, err
 }
 
@@ -151,12 +165,24 @@ func (s *Store) LoadPlan(ctx context.Context, prefix string) (redrive.StoredPlan
 	return p, nil
 }
 
+// onePlan reads a plan's bytes piece by piece: as one value they would stay in
+// the connection's memory, which never shrinks.
 func (s *Store) onePlan(ctx context.Context, q querier, id redrive.PlanID) (redrive.StoredPlan, error) {
-	p, err := scanPlan(s.now(), q.QueryRowContext(ctx, selectPlans+` WHERE p.id = ?`, string(id)).Scan)
+	var size int64
+	err := q.QueryRowContext(ctx, `SELECT length(bytes) FROM plans WHERE id = ?`, string(id)).Scan(&size)
 	if errors.Is(err, sql.ErrNoRows) {
-		return p, refuse("plan %s: %w", id, redrive.ErrNotFound)
+		return redrive.StoredPlan{}, refuse("plan %s: %w", id, redrive.ErrNotFound)
 	}
-	return p, err
+	if err != nil {
+		return redrive.StoredPlan{}, err
+	}
+	content := bytes.NewBuffer(make([]byte, 0, size))
+	query := fmt.Sprintf(selectPlans, `readblob('main', 'plans', 'bytes', p.rowid, 0, ?2)`) + ` WHERE p.id = ?1`
+	p, err := scanPlan(s.now(), &size, q.QueryRowContext(ctx, query, string(id), sqlite3.Pointer(content)).Scan)
+	if err != nil {
+		return p, err
+	}
+	return withBytes(p, content.Bytes())
 }
 
 // resolve finds the one ID in a table that has the prefix.
