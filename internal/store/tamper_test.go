@@ -151,6 +151,27 @@ func TestAppendRefusesCutLog(t *testing.T) {
 	}
 }
 
+// TestCheckpointVerifiesWhatOthersWrote: a writer takes for known what it wrote
+// itself since its checkpoint. With another's record in between it reads.
+func TestCheckpointVerifiesWhatOthersWrote(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	appendN(t, f.Store, 999) // and the checkpoint is number 1000
+	other, err := store.Open(context.Background(), f.path, f.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendN(t, other, 2)
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.restored(t, `UPDATE audit SET action = 'approve' WHERE seq = 1001`)
+	appendN(t, f.Store, 1000)
+	if _, err := f.Append(context.Background(), record(1)); !errors.Is(err, audit.ErrBroken) {
+		t.Error("another's record was edited, and the checkpoint has moved past it:", err)
+	}
+}
+
 func TestAppendRefusesWithoutTriggers(t *testing.T) {
 	t.Parallel()
 	f := open(t)
