@@ -53,9 +53,10 @@ type session struct {
 
 	// together is what the batches under way ask as one.
 	together struct {
-		assess gather[job.Job, reconcile.Assessed]
-		apply  gather[ledger.Change, ledger.Result]
-		permit gather[struct{}, struct{}]
+		assess    gather[job.Job, reconcile.Assessed]
+		apply     gather[ledger.Change, ledger.Result]
+		permit    gather[struct{}, struct{}]
+		published gather[Identity, Published]
 	}
 
 	mu      sync.Mutex
@@ -88,7 +89,8 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd)
 		entries: map[int]entry{},
 		met:     map[broker.CopyID]bool{},
 	}
-	s.together.assess.do, s.together.apply.do, s.together.permit.do = s.assessAll, s.applyAll, s.permitAll
+	s.together.assess.do, s.together.apply.do = s.assessAll, s.applyAll
+	s.together.permit.do, s.together.published.do = s.permitAll, s.publishedAll
 	return s
 }
 

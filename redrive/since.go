@@ -53,9 +53,9 @@ func (s *session) notSince(ctx context.Context, ws []*work, stop map[*work]ItemE
 	if len(ids) == 0 {
 		return nil
 	}
-	ps, err := publishedBut(ctx, s.Plans, ids, s.run)
+	ps, err := s.together.published.call(ctx, ids)
 	if err != nil {
-		return fmt.Errorf("re-check %d jobs: %w", len(ids), err)
+		return err
 	}
 	for i, w := range asked {
 		original := i == 0 || asked[i-1] != w
@@ -64,6 +64,14 @@ func (s *session) notSince(ctx context.Context, ws []*work, stop map[*work]ItemE
 		}
 	}
 	return nil
+}
+
+func (s *session) publishedAll(ctx context.Context, ids []Identity) ([]Published, error) {
+	ps, err := publishedBut(ctx, s.Plans, ids, s.run)
+	if err != nil {
+		return nil, fmt.Errorf("re-check %d jobs: %w", len(ids), err)
+	}
+	return ps, nil
 }
 
 // outSince names why the item may not go, by what is published of its original or

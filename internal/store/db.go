@@ -51,6 +51,25 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// parsing is a transaction whose queries are parsed once, for as many questions
+// as there are. Its end closes them.
+type parsing struct {
+	*sql.Tx
+	parsed map[string]*sql.Stmt
+}
+
+func (p parsing) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	q, ok := p.parsed[query]
+	if !ok {
+		var err error
+		if q, err = p.PrepareContext(ctx, query); err != nil {
+			return nil, err
+		}
+		p.parsed[query] = q
+	}
+	return q.QueryContext(ctx, args...)
+}
+
 // each calls scan for every row of the query.
 func each(ctx context.Context, q querier, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := q.QueryContext(ctx, query, args...)

@@ -53,8 +53,9 @@ func (s *Store) ReplacedOf(ctx context.Context, ids []redrive.Identity, except r
 		if err != nil || !edited {
 			return err
 		}
+		once := parsing{t, map[string]*sql.Stmt{}}
 		for n, id := range ids {
-			if by[n], err = replacedOf(ctx, t, id, except); err != nil {
+			if by[n], err = replacedOf(ctx, once, id, except); err != nil {
 				return err
 			}
 		}

@@ -284,8 +284,9 @@ const published = `SELECT a.run, a.copy_id, coalesce(i.copy_entity, ''), coalesc
 func (s *Store) PublishedOf(ctx context.Context, ids []redrive.Identity, except redrive.RunID) ([]redrive.Published, error) {
 	ps := make([]redrive.Published, len(ids))
 	err := s.snapshot(ctx, func(t *sql.Tx) error {
+		once := parsing{t, map[string]*sql.Stmt{}}
 		for n, id := range ids {
-			if err := publishedOf(ctx, t, id, except, &ps[n]); err != nil {
+			if err := publishedOf(ctx, once, id, except, &ps[n]); err != nil {
 				return err
 			}
 		}
