@@ -11,17 +11,29 @@ import (
 // namesPlanFile tells a FILE from a PLAN: no plan's name looks like a path.
 func namesPlanFile(arg string) bool { return arg == "-" || looksLikeFile(arg) }
 
+// maxPlanFile bounds what is read of a plan or an approval that was carried here.
+const maxPlanFile = 512 << 20
+
 // readArg reads a FILE argument; "-" is standard input.
-func (a *app) readArg(path string) (b []byte, err error) {
-	if path == "-" {
-		b, err = io.ReadAll(a.stdin)
-	} else {
-		b, err = os.ReadFile(path)
+func (a *app) readArg(path string) ([]byte, error) {
+	from := a.stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		defer f.Close() //nolint:errcheck // Nothing was written.
+		from = f
 	}
-	if err != nil {
+	b, err := io.ReadAll(io.LimitReader(from, maxPlanFile+1))
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", path, err)
+	case len(b) > maxPlanFile:
+		return nil, fmt.Errorf("read %s: it has more than %d bytes, as no plan and no approval has", path, maxPlanFile)
+	default:
+		return b, nil
 	}
-	return b, nil
 }
 
 // stateOfFile is the state of a plan in a file, whose store alone knows better.
