@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
 	"github.com/ncruces/go-sqlite3/ext/blobio"
 )
@@ -36,13 +38,20 @@ func dsn(path, vfs, mode string) string {
 }
 
 func openDB(dsn string, conns int) (*sql.DB, error) {
-	db, err := driver.Open(dsn, blobio.Register)
+	db, err := driver.Open(dsn, prepareConn)
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return db, nil
+}
+
+// prepareConn adds reading a blob piece by piece, and forbids plans that depend
+// on what is asked for: each new question would parse its query again.
+func prepareConn(c *sqlite3.Conn) error {
+	_, err := c.Config(sqlite3.DBCONFIG_ENABLE_QPSG, true)
+	return errors.Join(err, blobio.Register(c))
 }
 
 // querier is a database, a connection or a transaction to read from.
