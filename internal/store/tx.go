@@ -45,7 +45,7 @@ type tx struct {
 // as they are, and parse the others.
 func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if s, ok := t.parsed[query]; ok {
-		return t.StmtContext(ctx, s).ExecContext(ctx, args...)
+		return t.StmtContext(ctx, s).ExecContext(ctx, args...) //nolint:sqlclosecheck // The end of the transaction closes it.
 	}
 	return t.Tx.ExecContext(ctx, query, args...)
 }
@@ -53,7 +53,7 @@ func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Re
 // QueryRowContext is like ExecContext.
 func (t *tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if s, ok := t.parsed[query]; ok {
-		return t.StmtContext(ctx, s).QueryRowContext(ctx, args...)
+		return t.StmtContext(ctx, s).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // The end of the transaction closes it.
 	}
 	return t.Tx.QueryRowContext(ctx, query, args...)
 }

@@ -72,7 +72,7 @@ func newWriter(ctx context.Context, db *sql.DB, s *Store, wait time.Duration, br
 	}
 	for _, query := range []string{insertRecord, insertMany, selectHead, updateHead, selectLease, insertSeen} {
 		var err error
-		if w.parsed[query], err = db.PrepareContext(ctx, query); err != nil {
+		if w.parsed[query], err = db.PrepareContext(ctx, query); err != nil { //nolint:sqlclosecheck // forget closes it.
 			return nil, errors.Join(err, w.forget())
 		}
 	}
