@@ -8,10 +8,18 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// raceOptions are those of the race detector in all processes of the tests.
+const raceOptions = "atexit_sleep_ms=0"
+
 // TestMain makes this test binary the program as well: a script that runs
 // "redrivectl" runs Main in a process of its own. So run the parts of
 // BenchmarkSQS.
 func TestMain(m *testing.M) {
+	// A program with the race detector in it waits a second before it ends, which
+	// the hundreds of processes of these tests would add up to half an hour.
+	if err := os.Setenv("GORACE", raceOptions); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){
 		"redrivectl": func() { os.Exit(Main()) }, benchServerName: benchServer, benchMoverName: benchMover,
 	})
@@ -55,6 +63,7 @@ func scriptSetup(env *testscript.Env) error {
 	env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 	env.Setenv("LF", "\n")
+	env.Setenv("GORACE", raceOptions)
 	env.Setenv("CI", "")
 	env.Setenv("REDRIVECTL_CONFIG", "")
 	env.Setenv("REDRIVECTL_ACTOR", "")
