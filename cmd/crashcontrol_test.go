@@ -67,13 +67,13 @@ func TestCrashAbort(t *testing.T) {
 	bin := crashBinary(t)
 	dir := crashTemplate(t, bin, runWorld)
 	t.Parallel()
-	for at, agains := range map[string][]string{
+	for at, later := range map[string][]string{
 		"control.aborting":        {"", "resume.2.stopped", "run.7.ending", "run.7.ended"},
 		"stop:run.4.queued":       {"", "resume.1.closed", "resume.2.stopped"},
 		"stop:run.5.published":    {"", "resume.2.stopped"},
 		"stop:run.6.acknowledged": {"", "resume.2.acknowledged"},
 	} {
-		for _, again := range agains {
+		for _, again := range later {
 			t.Run(at+" then "+again, func(t *testing.T) {
 				t.Parallel()
 				w := copyCrashWorld(t, bin, dir)

@@ -70,7 +70,7 @@ func (s Server) start(ctx context.Context) (url string, stop func(), err error) 
 	if s.module {
 		args = append(args, "--input-type=module")
 	}
-	c := exec.CommandContext(context.WithoutCancel(ctx), node, append(args, "--eval", s.script)...) //nolint:gosec // Programs of this file.
+	c := exec.CommandContext(context.WithoutCancel(ctx), node, append(args, "--eval", s.script)...)
 	c.Dir, c.Stderr = dir, os.Stderr
 	in, err := c.StdinPipe()
 	if err != nil {
