@@ -78,3 +78,31 @@ func completeFrom(names func() []string) func(*cobra.Command, []string, string) 
 		return names(), cobra.ShellCompDirectiveNoFileComp
 	}
 }
+
+// parsedFlag is a flag whose value is nil until it is typed.
+type parsedFlag[T any] struct {
+	to    **T
+	parse func(string) (T, error)
+	show  func(T) string
+	kind  string
+}
+
+// Set reads what was typed.
+func (f parsedFlag[T]) Set(typed string) error {
+	v, err := f.parse(typed)
+	if err == nil {
+		*f.to = &v
+	}
+	return err
+}
+
+// String is the value as it would be typed; empty: none.
+func (f parsedFlag[T]) String() string {
+	if f.to == nil || *f.to == nil {
+		return ""
+	}
+	return f.show(**f.to)
+}
+
+// Type is what the help calls the value.
+func (f parsedFlag[T]) Type() string { return f.kind }

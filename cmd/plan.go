@@ -30,7 +30,7 @@ type planOptions struct {
 	rate     string
 	expires  time.Duration
 	reason   string
-	canary   int
+	gate     gateOptions
 	lifts    redrive.Lifts
 	as       string
 	effects  string
@@ -62,8 +62,13 @@ held until the queue is reconciled.
 With --edit each payload is made anew by a jq filter, and only the edited copy is
 sent, under a job key of its own; the original can never be redriven again. That
 needs proof that nothing was sent. --dry-run shows what the filter changes, and so
-does "plan show PLAN --diff".`,
-		Example: "  redrivectl plan create digests --class schema_mismatch --edit \".locale=null\" --max 50 --reason \"ticket 4711\" --dry-run\n" +
+does "plan show PLAN --diff".
+
+With --canary a sample goes first, at least one job of each class and region. The
+rest follows only when the gate has seen what became of the sample and found it
+within the thresholds; those that are not typed are the policy's.`,
+		Example: "  redrivectl plan create digests --class throttled --canary auto --max 5000 --reason \"provider outage is over\"\n" +
+			"  redrivectl plan create digests --class schema_mismatch --edit \".locale=null\" --max 50 --reason \"ticket 4711\" --dry-run\n" +
 			"  redrivectl plan create digests --class throttled,unavailable --max 500 --reason \"provider outage is over\"\n" +
 			"  redrivectl plan create digests --class auth --fixed \"credential rotated\" --max 50 --reason \"ticket 4711\"\n" +
 			"  redrivectl plan create digests --class stale,expired --action discard --max 200 --reason \"too late to send\"\n" +
@@ -82,6 +87,7 @@ does "plan show PLAN --diff".`,
 	o.boundFlags(c)
 	o.liftFlags(c)
 	o.edit.flags(c)
+	o.gate.flags(c)
 	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 
@@ -117,7 +123,6 @@ func (o *planOptions) boundFlags(c *cobra.Command) {
 	f.StringVar(&o.rate, "rate", "50/s", "most jobs in any one-second window; also 0.5/s or 30/m")
 	f.Var(lengthFlag{to: &o.expires}, "expires", "how long the plan is good for, from now; nothing new starts later")
 	f.StringVar(&o.reason, "reason", "", "why, for the approver and the audit log (required)")
-	f.IntVar(&o.canary, "canary", 0, "size of a first sample; this version has no gate, so only 0 is accepted")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and keep nothing")
 }
 
@@ -141,8 +146,6 @@ func (o *planOptions) validate() error {
 		return usagef("--max N is required: the most items that the plan may have")
 	case strings.TrimSpace(o.reason) == "":
 		return usagef("--reason is required: the approver and the audit log need it")
-	case o.canary != 0:
-		return usagef("--canary %d: this version has no gate, so only 0 is accepted", o.canary)
 	case o.effects != "" && o.effects != string(config.Idempotent):
 		return usagef("--effects %s: only \"idempotent\" can be declared", o.effects)
 	case !slices.Contains([]reconcile.Action{"", reconcile.Redrive, reconcile.Settle, reconcile.Discard}, reconcile.Action(o.action)):
@@ -157,6 +160,9 @@ func (o *planOptions) validate() error {
 	}
 	if o.action == string(reconcile.Discard) && o.lifts != (redrive.Lifts{}) {
 		return usagef("--action discard sends nothing: leave out what is for redrives (--fixed, --as, --to, --edit, --effects, --accept-…)")
+	}
+	if err := o.gate.validate(o.action); err != nil {
+		return err
 	}
 	if o.parsedRate, err = redrive.ParseRate(o.rate); err != nil {
 		return usagef("--rate: %w", err)

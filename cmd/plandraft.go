@@ -138,7 +138,7 @@ func (o *planOptions) request(ctx context.Context, q *queue, st *store.Store) (r
 	return redrive.Request{
 		Queue: facts, Jobs: jobs, Edits: es.made, Select: o.sel, Only: reconcile.Action(o.action), Max: o.max,
 		Rate: o.parsedRate, Expires: o.expires, Reason: o.reason, Lifts: o.lifts, Digests: digests,
-		ArchiveRetention: archiveLife,
+		ArchiveRetention: archiveLife, Gate: o.gate.request(q.policy.Gate(), o.action),
 	}, seen, err
 }
 

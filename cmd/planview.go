@@ -35,14 +35,18 @@ type planView struct {
 	ExpiresAt time.Time      `json:"expires_at"`
 	Rate      float64        `json:"rate_per_second"`
 	Max       int            `json:"max"`
-	Retention int64          `json:"archive_retention_seconds"`
-	Lifts     redrive.Lifts  `json:"lifts"`
-	LeftOut   map[string]int `json:"left_out"`
-	Held      []jobView      `json:"held"`
-	Items     []redrive.Item `json:"items,omitempty"`
-	Diffs     []diffView     `json:"diffs,omitempty"`
-	ActiveRun *string        `json:"run"`
-	Solo      *string        `json:"solo,omitempty"` // why a team of one approves for itself
+	Canary    int            `json:"canary"`
+	Gate      string         `json:"gate"`
+	// Thresholds are null where nothing is judged.
+	Thresholds *redrive.Thresholds `json:"thresholds"`
+	Retention  int64               `json:"archive_retention_seconds"`
+	Lifts      redrive.Lifts       `json:"lifts"`
+	LeftOut    map[string]int      `json:"left_out"`
+	Held       []jobView           `json:"held"`
+	Items      []redrive.Item      `json:"items,omitempty"`
+	Diffs      []diffView          `json:"diffs,omitempty"`
+	ActiveRun  *string             `json:"run"`
+	Solo       *string             `json:"solo,omitempty"` // why a team of one approves for itself
 }
 
 func newPlanView(id redrive.PlanID, p redrive.Plan, state redrive.PlanState, given int) planView {
@@ -52,7 +56,7 @@ func newPlanView(id redrive.PlanID, p redrive.Plan, state redrive.PlanState, giv
 		Actions: map[string]int{"redrive": 0, "settle": 0, "discard": 0}, Classes: map[string]int{},
 		Tier: string(p.Tier), TierWhy: p.TierWhy, Needed: p.Tier.Needed(), Given: given,
 		Approved:  state == redrive.PlanApproved || state == redrive.PlanRunning || state == redrive.PlanFinished,
-		CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt, Max: p.Max, Retention: p.ArchiveSeconds, Lifts: maskedLifts(p.Lifts), LeftOut: p.LeftOut, Held: []jobView{},
+		CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt, Max: p.Max, Retention: p.ArchiveSeconds, Canary: p.Canary, Gate: p.Gate, Thresholds: p.Thresholds, Lifts: maskedLifts(p.Lifts), LeftOut: p.LeftOut, Held: []jobView{},
 	}
 	if r, err := redrive.ParseRate(p.RatePerSecond); err == nil {
 		v.Rate = float64(r)
@@ -105,6 +109,7 @@ func (v planView) result(p redrive.Plan, items bool) result {
 			{"held", heldText(v.Held)},
 		},
 	}
+	r.Rows = append(r.Rows, gateRows(p)...)
 	if v.Unwrapped > 0 {
 		r.Rows = append(r.Rows, []string{"unwrapped", fmt.Sprintf("%d: the original alone is sent, without its wrapper", v.Unwrapped)})
 	}

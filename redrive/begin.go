@@ -36,8 +36,9 @@ func (r *Runner) sameBounds(id PlanID, p Plan) error {
 		return fmt.Errorf("plan %s expired at %s: %w", id, stamp(p.ExpiresAt), ErrRefused)
 	case len(p.Items) == 0 || len(p.Items) > p.Max:
 		return fmt.Errorf("plan %s has %d items, its maximum is %d: %w", id, len(p.Items), p.Max, ErrRefused)
-	case p.Canary != 0:
-		return fmt.Errorf("plan %s asks for a canary of %d: %w", id, p.Canary, ErrRefused)
+	}
+	if err := r.checkGate(p); err != nil {
+		return fmt.Errorf("plan %s: %w: %w", id, err, ErrRefused)
 	}
 	if n := p.Discards(); n > 0 && (n != len(p.Items) || p.Tier.Needed() == 0) {
 		return fmt.Errorf("plan %s discards %d of %d items under the tier %s: %w", id, n, len(p.Items), p.Tier, ErrRefused)

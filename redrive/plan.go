@@ -144,8 +144,10 @@ type Plan struct {
 	Query          string    `json:"query"` // the selection as typed, canonical
 	Max            int       `json:"max"`
 	RatePerSecond  string    `json:"rate_per_second"` // decimal, as a string
-	Canary         int       `json:"canary"`          // always 0 until gates exist
-	Gate           string    `json:"gate"`
+	Canary         int       `json:"canary"`          // redrives that go first; 0: none
+	Gate           string    `json:"gate"`            // what judges them; "none" without a canary
+	// Thresholds are what the plan's redrives must meet; nil: nothing is judged.
+	Thresholds *Thresholds `json:"thresholds,omitempty"`
 	// ArchiveSeconds is how long a copy that the plan settles or discards is kept.
 	ArchiveSeconds int64          `json:"archive_retention_seconds"`
 	Tier           Tier           `json:"tier"`

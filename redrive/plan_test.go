@@ -82,6 +82,15 @@ func TestDraftRefusals(t *testing.T) {
 		{"no reason", func(r *redrive.Request) { r.Reason = " " }, "reason"},
 		{"no maximum", func(r *redrive.Request) { r.Max = 0 }, "maximum"},
 		{"too slow", func(r *redrive.Request) { r.Rate, r.Expires = 0.01, 150*time.Second }, "longer than"},
+		{"no time to observe", func(r *redrive.Request) { r.Expires, r.Gate = 30*time.Second, canary(1) }, "observation"},
+		{"canary without thresholds", func(r *redrive.Request) { r.Gate.Canary = 1 }, "no thresholds"},
+		{"gate without a canary", func(r *redrive.Request) { r.Gate.Kind = redrive.GateLedger }, "there is none"},
+		{"no such gate", func(r *redrive.Request) { r.Gate = canary(1); r.Gate.Kind = "guess" }, "no gate"},
+		{"gate without its ledger", func(r *redrive.Request) {
+			r.Gate, r.Queue.Ledger = canary(1), false
+			r.Gate.Kind = redrive.GateLedger
+		}, "needs a ledger"},
+		{"more than all", func(r *redrive.Request) { r.Gate = canary(1); r.Gate.Thresholds.MinSuccess = 1.01 }, "share success"},
 		{"held is no action", func(r *redrive.Request) { r.Only = reconcile.Hold }, "hold"},
 		{"discard with a redrive's option", func(r *redrive.Request) { r.Only, r.Lifts.Fixed = reconcile.Discard, "x" }, "discards"},
 		{"bad expression", func(r *redrive.Request) { r.Select = redrive.Selection{Where: "nonsense("} }, "--where"},

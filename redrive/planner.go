@@ -64,6 +64,7 @@ type Request struct {
 	Reason  string
 	Lifts   Lifts
 	Digests Digests
+	Gate    GateRequest
 	// ArchiveRetention is how long the copies that the plan takes off the queue for
 	// good are kept.
 	ArchiveRetention time.Duration
@@ -138,8 +139,8 @@ func (p *Planner) Draft(ctx context.Context, req Request) (Draft, error) {
 	if len(s.items) == 0 {
 		return Draft{}, &EmptyError{Classes: s.classes, LeftOut: s.leftOut, Held: s.held}
 	}
-	if need := req.Rate.Needs(len(s.items)); need > req.Expires {
-		return Draft{}, fmt.Errorf("%d items at %.4g/s take %s, longer than the plan's %s: %w", len(s.items), req.Rate, need, req.Expires, ErrRefused)
+	if err := req.fits(len(s.items)); err != nil {
+		return Draft{}, err
 	}
 	plan, err := p.plan(ctx, req, s, now)
 	if err != nil {
@@ -147,6 +148,22 @@ func (p *Planner) Draft(ctx context.Context, req Request) (Draft, error) {
 	}
 	id, b, err := Canonical(plan)
 	return Draft{ID: id, Bytes: b, Plan: plan, Held: s.heldAs}, err
+}
+
+// fits refuses a plan that would expire before it is done.
+func (r Request) fits(n int) error {
+	need := r.Rate.Needs(n)
+	if need > r.Expires {
+		return fmt.Errorf("%d items at %.4g/s take %s, longer than the plan's %s: %w", n, r.Rate, need, r.Expires, ErrRefused)
+	}
+	if r.Gate.Canary == 0 {
+		return nil
+	}
+	if observe := r.Gate.Thresholds.Observe(); need+observe > r.Expires {
+		return fmt.Errorf("%d items at %.4g/s take %s, with the canary's observation of %s longer than the plan's %s: %w",
+			n, r.Rate, need, observe, r.Expires, ErrRefused)
+	}
+	return nil
 }
 
 // Save keeps the draft under its ID. An InPlanError says that another plan was
@@ -187,7 +204,7 @@ func (r Request) check() error {
 	case r.Lifts.EffectsByFlag && r.Queue.Provider != nil:
 		return refuse("effects of %s cannot be declared idempotent: a provider is configured to be asked", r.Queue.Name)
 	}
-	return nil
+	return r.checkGate()
 }
 
 // candidate is one job of the queue. Those that are not selected are looked at
@@ -252,7 +269,11 @@ func (p *Planner) plan(ctx context.Context, req Request, s *sorter, now time.Tim
 			s.items[i].Customer = p.Customer(id)
 		}
 	}
-	tier, why, err := p.tier(ctx, req, s, now)
+	canary, gate, err := req.gate(s.items)
+	if err != nil {
+		return Plan{}, err
+	}
+	tier, why, err := p.tier(ctx, req, s, now, req.weakerGate(s.items, canary, gate))
 	if err != nil {
 		return Plan{}, err
 	}
@@ -262,13 +283,14 @@ func (p *Planner) plan(ctx context.Context, req Request, s *sorter, now time.Tim
 		CreatedAt: now, ExpiresAt: now.Add(req.Expires),
 		Requester: p.Actor.Name, RequesterKnown: p.Actor.Known, Reason: req.Reason,
 		Query: req.Select.Canonical(), Max: req.Max, RatePerSecond: req.Rate.String(),
-		Gate: "none", ArchiveSeconds: int64(req.ArchiveRetention / time.Second), Tier: tier, TierWhy: why, Lifts: req.Lifts,
+		Canary: canary, Gate: gate, Thresholds: req.Gate.Thresholds,
+		ArchiveSeconds: int64(req.ArchiveRetention / time.Second), Tier: tier, TierWhy: why, Lifts: req.Lifts,
 		PolicySHA256: req.Digests.Policy, SettingsSHA256: req.Digests.Settings,
 		LeftOut: s.leftOut, Items: s.items, Held: s.held, Nonce: p.Nonce(),
 	}, nil
 }
 
-func (p *Planner) tier(ctx context.Context, req Request, s *sorter, now time.Time) (Tier, []string, error) {
+func (p *Planner) tier(ctx context.Context, req Request, s *sorter, now time.Time, weakerGate bool) (Tier, []string, error) {
 	before, err := p.Plans.SelfRedrives(ctx, req.Queue.Name, now.Add(-24*time.Hour))
 	if err != nil {
 		return "", nil, fmt.Errorf("redrives of %s so far: %w", req.Queue.Name, err)
@@ -282,6 +304,7 @@ func (p *Planner) tier(ctx context.Context, req Request, s *sorter, now time.Tim
 		Items: s.items, Lifts: req.Lifts, SelfBefore: before, SelfMax: p.SelfMax, Ledger: req.Queue.Ledger,
 		Billing:        req.Queue.Provider != nil && req.Queue.Provider.Billing,
 		PolicyApproved: known(req.Digests.Policy), SettingsApproved: known(req.Digests.Settings), OverCap: s.overCap, Elsewhere: s.elsewhere,
+		WeakerGate: weakerGate,
 	})
 	return tier, why, nil
 }

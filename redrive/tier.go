@@ -29,6 +29,9 @@ type TierInput struct {
 	// Elsewhere: an item goes to a typed destination that is not the one derived
 	// from the configuration or its copy.
 	Elsewhere bool
+	// WeakerGate: a canary, a gate or thresholds that ask for less than the policy.
+	// No canary is none where the policy wants none.
+	WeakerGate bool
 }
 
 // TierOf is the tier of a plan with every reason for it, sorted. What is not
@@ -60,6 +63,7 @@ func TierOf(in TierInput) (Tier, []string) {
 		"break_order":           some && in.Lifts.BreakOrder,
 		"typed_destination":     some && in.Elsewhere,
 		"effects_by_flag":       some && in.Lifts.EffectsByFlag,
+		"weaker_gate":           some && in.WeakerGate,
 		"billing":               some && in.Billing,
 		"redrive_cap":           some && in.OverCap,
 		"not_proven":            has(func(it Item) bool { return !proven(it) }),

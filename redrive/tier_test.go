@@ -40,6 +40,7 @@ func TestTierOf(t *testing.T) {
 		{"break order", with(safe(item(7, "")), func(in *TierInput) { in.Lifts.BreakOrder = true }), TierOne, "break_order"},
 		{"typed destination", with(safe(item(7, "")), func(in *TierInput) { in.Elsewhere = true }), TierOne, "typed_destination"},
 		{"effects by flag", with(safe(item(11, "idempotent")), func(in *TierInput) { in.Lifts.EffectsByFlag = true }), TierOne, "effects_by_flag"},
+		{"weaker gate", with(safe(item(7, "")), func(in *TierInput) { in.WeakerGate = true }), TierOne, "weaker_gate"},
 		{"billing", with(safe(item(8, "")), func(in *TierInput) { in.Billing = true }), TierOne, "billing"},
 		{"redriven often", with(safe(item(7, "")), func(in *TierInput) { in.OverCap = true }), TierOne, "redrive_cap"},
 		{"policy not approved", with(safe(settle), func(in *TierInput) { in.PolicyApproved = false }), TierOne, "unapproved_policy"},

@@ -46,6 +46,7 @@ type file struct {
 	MaxAge     duration        `yaml:"max_age"`
 	SelfMax    *int            `yaml:"self_max"`
 	RedriveCap *int            `yaml:"redrive_cap"`
+	Gate       *fileGate       `yaml:"gate"`
 }
 
 type class struct {

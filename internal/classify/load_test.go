@@ -42,6 +42,9 @@ func TestLoadRefuses(t *testing.T) {
 		"bad effect":         {strings.Replace(header, "unknown", "maybe", 1) + "  - {name: a, class: timeout, when: malformed}\n", `p.yaml:3:21: effect of class timeout must be none or unknown, not "maybe"`},
 		"unknown as retry":   {"policy: redrivectl/v1\nclasses:\n  unknown: {effect: none, disposition: retry}\nrules:\n  - {name: a, class: unknown, when: malformed}\n", "p.yaml:3:"},
 		"no rules":           {"policy: redrivectl/v1\n", "the policy has no rules"},
+		"bad share":          {header + "  - {name: a, class: timeout, when: malformed}\ngate: {min_success: 950%}\n", `p.yaml:6:21: "950%" is no share`},
+		"bad canary":         {header + "  - {name: a, class: timeout, when: malformed}\ngate: {canary: -3}\n", `p.yaml:6:16: write the number`},
+		"unknown in gate":    {header + "  - {name: a, class: timeout, when: malformed}\ngate: {max_retuned: 5%}\n", `unknown field "max_retuned"`},
 		"cap below base":     {header + "  - {name: a, class: timeout, when: malformed}\nretry: {base: 2m, cap: 1m, budget: 3}\n", "p.yaml:6:24: cap must not be shorter than base"},
 	} {
 		t.Run(name, func(t *testing.T) {

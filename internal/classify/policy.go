@@ -36,6 +36,7 @@ type Policy struct {
 	queueMaxAge time.Duration
 	retry       RetryPolicy
 	limits      Limits
+	gate        Gate
 }
 
 func newPolicy(f file) *Policy {
@@ -48,6 +49,7 @@ func newPolicy(f file) *Policy {
 		maxAge: time.Duration(f.MaxAge),
 		retry:  RetryPolicy{Base: 30 * time.Second, Cap: 15 * time.Minute, Budget: 6, FullJitter: true, Deadline: 24 * time.Hour},
 		limits: Limits{SelfMax: DefaultSelfMax, RedriveCap: DefaultRedriveCap},
+		gate:   newGate(f.Gate),
 	}
 	for name, c := range f.Classes {
 		p.classes[name] = c
