@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/store"
@@ -208,6 +209,35 @@ func (v *wishView) rows() [][]string {
 		return nil
 	}
 	return [][]string{{"asked", fmt.Sprintf("%s by %s at %s", v.What, v.By, utc(v.At))}, {"because", v.Reason}}
+}
+
+// paceText says how fast a run may go, and, where it was asked to slow down, how
+// far that is below its plan's rate.
+func paceText(p redrive.Pace) string {
+	said := perSecond(p.Effective)
+	if p.Slowed == 0 {
+		return said
+	}
+	if p.Effective < p.Asked {
+		said += " of " + perSecond(p.Asked)
+	}
+	return fmt.Sprintf("%s (lowered %s, to %s at least; last by the %s)", said, times(p.Slowed), perSecond(p.Lowest), p.By)
+}
+
+func perSecond(rate float64) string { return figure(rate) + "/s" }
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return strconv.Itoa(n) + " times"
+}
+
+// tellSlowed says at a run's own terminal that it goes slower than ever before.
+func (a *app) tellSlowed(p redrive.Pace) {
+	if p.Effective <= p.Lowest {
+		a.note("the %s asks to slow down: the run goes on at %s of %s", p.By, perSecond(p.Effective), perSecond(p.Asked))
+	}
 }
 
 // tellPause says at a run's own terminal that it is paused, or goes on.

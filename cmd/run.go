@@ -48,8 +48,13 @@ type runView struct {
 	Remaining int            `json:"remaining"`
 	Gate      gateView       `json:"gate"`
 	Rate      *float64       `json:"rate_per_second"` // as lowered by throttling; null once the run is history
-	Duration  float64        `json:"duration_seconds"`
-	Solo      *string        `json:"solo,omitempty"`
+	// Effective is what throttling left of the plan's rate, now or at the end; null
+	// where a run never came to its first batch.
+	Effective *float64 `json:"effective_rate_per_second"`
+	Duration  float64  `json:"duration_seconds"`
+	Solo      *string  `json:"solo,omitempty"`
+
+	pace redrive.Pace
 }
 
 // gateView says that this version runs without a gate.
@@ -69,7 +74,14 @@ func newRunView(e redrive.Ended, queue string) runView {
 		Gate: noGate(), Rate: &e.RatePerSecond, Duration: e.Duration.Seconds(),
 	}
 	v.report(e.Report)
+	v.paced(e.Pace)
 	return v
+}
+
+func (v *runView) paced(p redrive.Pace) {
+	if v.pace = p; p.Effective > 0 {
+		v.Effective = &p.Effective
+	}
 }
 
 func (v *runView) report(r redrive.Report) {
@@ -289,8 +301,8 @@ func (v runView) result() result {
 	for _, why := range slices.Sorted(maps.Keys(v.Skipped)) {
 		rows = append(rows, []string{"skipped: " + why, strconv.Itoa(v.Skipped[why])})
 	}
-	if v.Rate != nil {
-		rows = append(rows, []string{"rate", strconv.FormatFloat(*v.Rate, 'g', 6, 64) + "/s"})
+	if v.Effective != nil {
+		rows = append(rows, []string{"rate", paceText(v.pace)})
 	}
 	rows = append(rows, []string{"took", span(v.Duration)})
 	rows = append(rows, soloRows(v.Solo)...)
@@ -329,6 +341,7 @@ func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*r
 			progress.Update(term.Step{What: "running on " + queueName, Done: int64(r.Planned - r.Remaining), Total: int64(r.Planned)})
 		},
 		Notice:  a.tellPause,
+		Slowed:  a.tellSlowed,
 		Orphans: a.printOrphans,
 	}, nil
 }

@@ -31,6 +31,7 @@ func newRunRecordView(r redrive.RunRecord, now time.Time) runRecordView {
 	v := runRecordView{Holder: r.Holder, Lives: r.Lives, StartedAt: r.StartedAt.UTC(), EndedAt: moment(r.EndedAt), Asked: newWishView(r.Wish)}
 	v.Run, v.Plan, v.Queue, v.State, v.Gate = string(r.ID), string(r.Plan), r.Queue, string(r.State), noGate()
 	v.report(r.Report)
+	v.paced(r.Pace)
 	end := now
 	if !r.EndedAt.IsZero() {
 		end = r.EndedAt

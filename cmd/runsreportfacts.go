@@ -122,14 +122,22 @@ func (v runReportView) doneFacts() []fact {
 
 func (r rateReport) text() string {
 	said := fmt.Sprintf("%s/s asked", figure(r.Asked))
-	if r.Effective == nil {
-		return said
+	if r.Effective != nil {
+		said += fmt.Sprintf("; %s/s redriven over %s; at most %d in one second", figure(*r.Effective), span(r.Running), r.Highest)
 	}
-	return fmt.Sprintf("%s; %s/s redriven over %s; at most %d in one second", said, figure(*r.Effective), span(r.Running), r.Highest)
+	if r.Lowest != nil {
+		said += fmt.Sprintf("; lowered %s by throttling, to %s at least", times(r.Slowed), perSecond(*r.Lowest))
+	}
+	return said
 }
 
 // figure is a number with as many digits as people read.
-func figure(f float64) string { return strconv.FormatFloat(f, 'g', 3, 64) }
+func figure(f float64) string {
+	if f >= 100 {
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64)
+}
 
 func (p preventedReport) text() string {
 	if p.Count == 0 {

@@ -104,6 +104,8 @@ type rateReport struct {
 	Highest   int      `json:"highest_in_one_second"`
 	Publishes int      `json:"publishes"`
 	Running   float64  `json:"running_seconds"`
+	Slowed    int      `json:"slowed"`
+	Lowest    *float64 `json:"lowest_per_second"`
 }
 
 type preventedReport struct {
@@ -205,6 +207,9 @@ func (r *runReporter) done() {
 	}
 	slices.SortStableFunc(v.Classes, func(x, y classReport) int { return cmp.Compare(y.Planned, x.Planned) })
 	v.Rate.Publishes, v.Rate.Highest, v.Rate.Running = r.account.Publishes, r.account.Peak, r.account.Running().Seconds()
+	if v.Rate.Slowed = r.account.Slowed; r.account.Lowest > 0 {
+		v.Rate.Lowest = new(r.account.Lowest)
+	}
 	if v.Rate.Running > 0 {
 		v.Rate.Effective = new(float64(v.Redriven) / v.Rate.Running)
 	}

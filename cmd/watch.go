@@ -40,6 +40,14 @@ func (w runWatch) wait(ctx context.Context) (runRecordView, error) {
 	}
 }
 
+// progressNote is what is worth a word while the run goes on.
+func (v runRecordView) progressNote() string {
+	if v.pace.Effective < v.pace.Asked {
+		return v.stateText() + ", at " + paceText(v.pace)
+	}
+	return v.stateText()
+}
+
 // ended reports that nobody carries the run out, now.
 func (v runRecordView) ended() bool { return !v.Lives }
 
@@ -74,7 +82,7 @@ func (a *app) watchRun(ctx context.Context, id redrive.RunID) error {
 			}
 			progress.Update(term.Step{
 				What: "run " + short(v.Run) + " on " + v.Queue, Done: int64(v.Planned - v.Remaining), Total: int64(v.Planned),
-				Note: v.stateText(),
+				Note: v.progressNote(),
 			})
 			return nil
 		},

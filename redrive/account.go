@@ -2,6 +2,7 @@ package redrive
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
@@ -18,6 +19,10 @@ type Account struct {
 	// the most of them within one second, by the times of their records. A batch is
 	// recorded after it was published, so that its copies have one time.
 	Publishes, Peak int
+	// Slowed counts how often throttling lowered the rate; Lowest is the least that
+	// it left, in jobs per second, or 0 where it never did.
+	Slowed int
+	Lowest float64
 	// First and Last are the sequences of the first and the last record, and
 	// Records is how many there are between them that speak of the plan.
 	First, Last int64
@@ -80,6 +85,17 @@ func (a *Account) session(r audit.Record) {
 		}
 		a.Sessions = append(a.Sessions, RunSession{From: r.Time, By: r.Actor, Host: r.Host, Resumed: r.Step == stepResume})
 		a.last = r.Time
+	case r.Step == stepSlowed:
+		a.slowed(r)
+	}
+}
+
+// slowed counts a record that the rate was lowered, and reads out of it to what.
+func (a *Account) slowed(r audit.Record) {
+	a.Slowed++
+	rate, err := strconv.ParseFloat(r.Details[detailEffective], 64)
+	if err == nil && (a.Lowest == 0 || rate < a.Lowest) {
+		a.Lowest = rate
 	}
 }
 

@@ -6,17 +6,36 @@ import (
 	"time"
 )
 
+// How the effective rate follows throttling: additive increase, multiplicative
+// decrease, as TCP does (RFC 5681), because it finds a rate that others leave over
+// without being told which one that is.
+const (
+	slowBy     = 2  // a decrease divides the rate by it
+	slowest    = 64 // no decrease goes below this part of the plan's rate
+	raiseParts = 20 // an increase adds this part of the plan's rate
+)
+
 // limiter keeps a rate in any one-second window, not on average. A start holds
 // its place from when it was granted until one window after it is known to be
 // over, because a broker may apply a publish at any moment of the call. A new
 // limiter is full: the process before it may have used the last second.
+//
+// The rate in force moves between the plan's and a small part of it. No window of
+// the plan's ever holds more than the plan's rate, since a place is kept for at
+// least that long whatever is in force.
 type limiter struct {
 	now   func() time.Time
 	sleep func(context.Context, time.Duration) error
+	asked float64 // jobs per second that the plan's own window holds
+	most  int     // the plan's own window
+	least time.Duration
 
 	mu       sync.Mutex
-	n        int
+	inForce  float64 // jobs per second
+	n        int     // the window in force: at most n in w
 	w        time.Duration
+	lowered  time.Time // when the rate was last lowered
+	moved    time.Time // or raised
 	inFlight int
 	used     int // the sum of spent
 	spent    []spent
@@ -29,14 +48,30 @@ type spent struct {
 	places int
 }
 
-func newLimiter(r Rate, now func() time.Time, sleep func(context.Context, time.Duration) error) *limiter {
+// newLimiter keeps the rate r, beginning with inForce jobs per second where a run
+// had come down to that before; 0: at r.
+func newLimiter(r Rate, inForce float64, now func() time.Time, sleep func(context.Context, time.Duration) error) *limiter {
 	n, w := r.window()
-	l := &limiter{now: now, sleep: sleep, n: n, w: w}
+	l := &limiter{now: now, sleep: sleep, asked: float64(n) / w.Seconds(), most: n, least: w}
+	if inForce <= 0 {
+		inForce = l.asked
+	}
+	l.set(max(inForce, l.asked/slowest))
 	l.use(n)
 	return l
 }
 
-// rate is the present rate in jobs per second.
+// set brings a rate into force. The caller holds the lock, or has the only hand.
+func (l *limiter) set(perSecond float64) {
+	if l.inForce = perSecond; perSecond >= l.asked {
+		l.inForce, l.n, l.w = l.asked, l.most, l.least
+		return
+	}
+	l.n, l.w = Rate(perSecond).window()
+	l.n, l.w = min(l.n, l.most), max(l.w, l.least)
+}
+
+// rate is the rate in force, in jobs per second.
 func (l *limiter) rate() float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,36 +130,49 @@ func (l *limiter) forget(now time.Time) {
 }
 
 // done gives k places back: the used ones after a window from now, the others
-// at once.
+// at once. Work that came through a whole window after the last change raises the
+// rate that was lowered.
 func (l *limiter) done(k, used int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inFlight -= k
 	l.use(used)
+	if used > 0 && l.inForce < l.asked && l.now().Sub(l.moved) > l.w {
+		l.set(l.inForce + l.asked/raiseParts)
+		l.moved = l.now()
+	}
 }
 
 func (l *limiter) use(k int) {
 	if k == 0 {
 		return
 	}
+	until := l.now().Add(l.w)
+	if n := len(l.spent); n > 0 && l.spent[n-1].until.After(until) {
+		until = l.spent[n-1].until // of a longer window than the one in force
+	}
 	l.used += k
-	l.spent = append(l.spent, spent{l.now().Add(l.w), k})
+	l.spent = append(l.spent, spent{until, k})
 }
 
 // drain uses up what is free, as at a start.
 func (l *limiter) drain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.use(l.n)
+	l.use(l.most)
 }
 
-// slow halves the rate, because a broker asked for it.
-func (l *limiter) slow() {
+// slow lowers the rate, because somebody asked for it, and reports whether it did.
+// What is heard within a window of the last time is of the batches that were under
+// way then, and says nothing of the rate since.
+func (l *limiter) slow() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.n > 1 {
-		l.n /= 2
-		return
+	now, before := l.now(), l.inForce
+	if !l.lowered.IsZero() && now.Sub(l.lowered) <= l.w {
+		return false
 	}
-	l.w *= 2
+	l.set(max(l.inForce/slowBy, l.asked/slowest))
+	l.lowered, l.moved = now, now
+	return l.inForce < before
 }

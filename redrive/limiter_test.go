@@ -11,54 +11,183 @@ import (
 )
 
 // TestLimiterEveryWindow is promise 6 as a property: whatever the batches, how
-// long they take, where the process was restarted and where it paused, no one-second window (or,
-// below one per second, no window of one start) holds more than the rate. A
-// start may be applied at any moment of its call, so the worst is taken.
+// many are under way, how long they take, where the process died and began anew,
+// where it paused and who asked it to slow down, no one-second window (or, below
+// one per second, no window of one start) holds more than the rate. A start may be
+// applied at any moment of its call, so the worst is taken.
 func TestLimiterEveryWindow(t *testing.T) {
 	t.Parallel()
-	// Spans about the edges of the window, where an error of one would show.
-	lasts := []time.Duration{
-		0, 1, time.Microsecond, time.Millisecond, 333 * time.Millisecond, time.Second - time.Millisecond,
-		time.Second - time.Microsecond, time.Second - 1, time.Second, time.Second + 1, 3 * time.Second,
-	}
 	rapid.Check(t, func(t *rapid.T) {
 		rate := Rate(rapid.SampledFrom([]float64{0.1, 0.5, 1, 1.5, 2.5, 7, 50}).Draw(t, "rate"))
-		now := time.Unix(0, 0)
-		clock := func() time.Time { return now }
-		sleep := func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil }
-		var starts []time.Time
+		p := &paced{now: time.Unix(0, 0)}
+		var last float64
 		for range rapid.IntRange(1, 4).Draw(t, "processes") {
-			l := newLimiter(rate, clock, sleep)
-			for range rapid.IntRange(0, 12).Draw(t, "batches") {
-				if rapid.IntRange(0, 5).Draw(t, "paused") == 0 {
-					now = now.Add(rapid.SampledFrom(lasts).Draw(t, "pause"))
-					l.drain()
-				}
-				k, err := l.take(t.Context(), rapid.IntRange(1, 20).Draw(t, "size"), goOn)
-				if err != nil {
-					t.Fatal(err)
-				}
-				begin := now
-				now = now.Add(rapid.SampledFrom(lasts).Draw(t, "lasts"))
-				used := rapid.IntRange(0, k).Draw(t, "used")
-				applied := begin.Add(time.Duration(rapid.Int64Range(0, int64(now.Sub(begin))).Draw(t, "at")))
-				for range used {
-					starts = append(starts, applied)
-				}
-				l.done(k, used)
+			p.limiter = newLimiter(rate, last, p.clock, p.sleep)
+			p.underWay = nil // what died with its process may have been applied
+			for range rapid.IntRange(0, 20).Draw(t, "steps") {
+				p.step(t)
 			}
+			p.die(t)
+			last = p.limiter.rate()
 		}
-		slices.SortFunc(starts, time.Time.Compare)
+		slices.SortFunc(p.starts, time.Time.Compare)
 		limit, window := int(math.Floor(float64(rate))), time.Second
 		if rate < 1 {
 			limit, window = 1, time.Duration(float64(time.Second)/float64(rate))
 		}
-		for i := range starts {
-			if j := i + limit; j < len(starts) && starts[j].Sub(starts[i]) <= window {
-				t.Fatalf("%d starts within %s at rate %s", limit+1, starts[j].Sub(starts[i]), rate)
+		for i := range p.starts {
+			if j := i + limit; j < len(p.starts) && p.starts[j].Sub(p.starts[i]) <= window {
+				t.Fatalf("%d starts within %s at rate %s", limit+1, p.starts[j].Sub(p.starts[i]), rate)
 			}
 		}
 	})
+}
+
+// paced is a run as its limiter sees it, on a clock of its own.
+type paced struct {
+	limiter  *limiter
+	now      time.Time
+	underWay []begun
+	starts   []time.Time
+}
+
+type begun struct {
+	at     time.Time
+	places int
+}
+
+func (p *paced) clock() time.Time { return p.now }
+
+func (p *paced) sleep(_ context.Context, d time.Duration) error {
+	p.now = p.now.Add(d)
+	return nil
+}
+
+// spans are about the edges of the window, where an error of one would show.
+var spans = []time.Duration{
+	0, 1, time.Microsecond, time.Millisecond, 333 * time.Millisecond, time.Second - time.Millisecond,
+	time.Second - time.Microsecond, time.Second - 1, time.Second, time.Second + 1, 3 * time.Second,
+}
+
+func (p *paced) step(t *rapid.T) {
+	switch rapid.SampledFrom([]string{"begin", "begin", "begin", "end", "end", "wait", "pause", "slow"}).Draw(t, "step") {
+	case "begin":
+		want := rapid.IntRange(1, 20).Draw(t, "size")
+		if k, _ := p.limiter.try(want); k > 0 {
+			p.underWay = append(p.underWay, begun{p.now, k})
+		} else if len(p.underWay) == 0 { // else it would wait for what the test has to end
+			k, err := p.limiter.take(context.Background(), want, goOn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.underWay = append(p.underWay, begun{p.now, k})
+		}
+	case "end":
+		p.end(t)
+	case "wait":
+		p.now = p.now.Add(rapid.SampledFrom(spans).Draw(t, "wait"))
+	case "pause":
+		for len(p.underWay) > 0 {
+			p.end(t)
+		}
+		p.now = p.now.Add(rapid.SampledFrom(spans).Draw(t, "pause"))
+		p.limiter.drain()
+	case "slow":
+		p.limiter.slow()
+	}
+}
+
+// end ends one of the batches under way, any of them first.
+func (p *paced) end(t *rapid.T) {
+	if len(p.underWay) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(p.underWay)-1).Draw(t, "which")
+	b := p.underWay[i]
+	p.underWay = slices.Delete(p.underWay, i, i+1)
+	p.limiter.done(b.places, p.apply(t, b))
+}
+
+// apply has some of a batch's starts, all at the moment of its call that is drawn.
+func (p *paced) apply(t *rapid.T, b begun) int {
+	used := rapid.IntRange(0, b.places).Draw(t, "used")
+	at := b.at.Add(time.Duration(rapid.Int64Range(0, int64(p.now.Sub(b.at))).Draw(t, "at")))
+	for range used {
+		p.starts = append(p.starts, at)
+	}
+	return used
+}
+
+// die is the end of a process, whose batches may have been applied.
+func (p *paced) die(t *rapid.T) {
+	for _, b := range p.underWay {
+		p.apply(t, b)
+	}
+}
+
+// TestLimiterFollows: each time that somebody asks, the rate halves, once in a
+// window however many batches heard it, down to a floor; work that comes through
+// raises it by steps up to the plan's rate, and never above.
+func TestLimiterFollows(t *testing.T) {
+	t.Parallel()
+	p := &paced{now: time.Unix(0, 0)}
+	l := newLimiter(64, 0, p.clock, p.sleep)
+	for _, want := range []float64{32, 16, 8, 4, 2, 1} {
+		if !l.slow() || l.slow() || l.rate() != want {
+			t.Fatalf("rate %v, want %v", l.rate(), want)
+		}
+		p.now = p.now.Add(2 * time.Second)
+	}
+	if l.slow() || l.rate() != 1 {
+		t.Fatalf("rate %v is below the floor", l.rate())
+	}
+	work := func() float64 {
+		k, err := l.take(t.Context(), 64, goOn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.done(k, k)
+		return l.rate()
+	}
+	before, began := l.rate(), p.now
+	for l.rate() < 64 {
+		if r := work(); r > 64 || r < before || r-before > 64.0/raiseParts+1 {
+			t.Fatalf("from %v to %v", before, r)
+		}
+		before = l.rate()
+	}
+	if took := p.now.Sub(began); took < 18*time.Second || took > 40*time.Second {
+		t.Errorf("recovered within %s", took)
+	}
+	for range 100 {
+		if r := work(); r != 64 {
+			t.Fatalf("rate %v", r)
+		}
+	}
+}
+
+// TestLimiterLowered: the rate in force holds in every window as the plan's does.
+func TestLimiterLowered(t *testing.T) {
+	t.Parallel()
+	p := &paced{now: time.Unix(0, 0)}
+	l := newLimiter(50, 5, p.clock, p.sleep)
+	var starts []time.Time
+	for range 4 {
+		k, err := l.take(t.Context(), 50, goOn)
+		if err != nil || k != 5 {
+			t.Fatal(k, err)
+		}
+		for range k {
+			starts = append(starts, p.now)
+		}
+		l.moved = p.now // it is not raised
+		l.done(k, k)
+	}
+	for i := 5; i < len(starts); i++ {
+		if d := starts[i].Sub(starts[i-5]); d <= time.Second {
+			t.Errorf("six within %s", d)
+		}
+	}
 }
 
 func goOn(context.Context) error { return nil }
@@ -67,7 +196,7 @@ func goOn(context.Context) error { return nil }
 func TestLimiterUsesTheRate(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
-	l := newLimiter(50, func() time.Time { return now }, func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil })
+	l := newLimiter(50, 0, func() time.Time { return now }, func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil })
 	for range 100 {
 		k, err := l.take(t.Context(), 10, goOn)
 		if err != nil || k != 10 {
@@ -101,7 +230,7 @@ func TestParseRate(t *testing.T) {
 func TestLimiterEdge(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
-	l := newLimiter(2, func() time.Time { return now }, nil)
+	l := newLimiter(2, 0, func() time.Time { return now }, nil)
 	now = now.Add(2 * time.Second)
 	if k, _ := l.try(1); k != 1 {
 		t.Fatal("no place")

@@ -42,7 +42,7 @@ func (r *Runner) Resume(ctx context.Context, prefix string) (Ended, error) {
 	if err != nil {
 		return Ended{}, fmt.Errorf("ends of run %s: %w", rr.ID, err)
 	}
-	s := r.newSession(sp.ID, p, lease, ends)
+	s := r.newSession(sp.ID, p, lease, ends, rr.Pace)
 	return s.whole(ctx, s.resume)
 }
 

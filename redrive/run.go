@@ -63,6 +63,9 @@ type Runner struct {
 
 	// Progress is told after every batch; nil: nobody listens.
 	Progress func(Report)
+	// Slowed is told that the run lowered its rate, since the broker asked for it;
+	// nil: nobody listens.
+	Slowed func(Pace)
 	// Notice is told that the run is paused, and, with the zero Wish, that it goes
 	// on; nil: nobody listens.
 	Notice func(Wish)
@@ -78,6 +81,7 @@ type Ended struct {
 	State         RunState
 	Report        Report
 	RatePerSecond float64 // as lowered by throttling
+	Pace          Pace
 	Duration      time.Duration
 }
 
@@ -100,7 +104,7 @@ func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
 		return Ended{}, err // it names the plan, or whoever was first
 	}
 	crash.At("run.0.begun")
-	s := r.newSession(id, p, lease, nil)
+	s := r.newSession(id, p, lease, nil, Pace{})
 	return s.whole(ctx, func(ctx context.Context) error { return s.rest(ctx) })
 }
 
@@ -137,6 +141,9 @@ func (s *session) whole(ctx context.Context, body func(context.Context) error) (
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.lease.beat(beating, ticks) }()
 	err := s.afterAbort(ctx, body(ctx))
+	if err == nil {
+		err = s.tellPace(ctx, true)
+	}
 	stop()
 	stopTicks()
 	<-ended
@@ -144,7 +151,7 @@ func (s *session) whole(ctx context.Context, body func(context.Context) error) (
 	state, err := s.finish(context.WithoutCancel(ctx), err)
 	return Ended{
 		Run: s.run, Plan: s.id, State: state, Report: s.tracker.report(),
-		RatePerSecond: s.limiter.rate(), Duration: s.Now().Sub(started),
+		RatePerSecond: s.limiter.rate(), Pace: s.pacer.pace(), Duration: s.Now().Sub(started),
 	}, err
 }
 

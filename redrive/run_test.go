@@ -515,26 +515,3 @@ func TestStoreLost(t *testing.T) {
 		t.Error("a copy left the queue without a record")
 	}
 }
-
-// TestThrottled: the broker's wish to slow down halves the rate, and the item
-// goes out later under the same intent.
-func TestThrottled(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.dead("k1")
-	id := w.plan()
-	n := 0
-	w.fault = func(call string) error {
-		if call == "publish" {
-			if n++; n <= 2 {
-				return broker.ErrThrottled
-			}
-		}
-		return nil
-	}
-	e, err := w.run(id)
-	w.must(err)
-	if e.Report.Redriven != 1 || e.RatePerSecond != 12 {
-		t.Errorf("%+v at %v/s", e.Report, e.RatePerSecond)
-	}
-}

@@ -26,9 +26,6 @@ func (s *session) send(ctx context.Context, ws []*work) []broker.Result {
 			rs[part[i]] = r
 		}
 	}
-	if slices.ContainsFunc(rs, func(r broker.Result) bool { return errors.Is(r.Err, broker.ErrThrottled) }) {
-		s.limiter.slow()
-	}
 	return rs
 }
 

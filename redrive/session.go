@@ -44,11 +44,13 @@ type session struct {
 	id      PlanID
 	plan    Plan
 	run     RunID
+	Broker  broker.Broker // the runner's, which is heard when it asks to slow down
 	caps    broker.Capabilities
 	ordered bool
 	lease   *keeper
 	tracker *tracker
 	limiter *limiter
+	pacer   *pacer
 	editor  *Editor // nil: the plan edits nothing, or its rule cannot be applied
 
 	// together is what the batches under way ask as one.
@@ -66,7 +68,7 @@ type session struct {
 	met     map[broker.CopyID]bool // every copy that was held aside, ever
 }
 
-func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd) *session {
+func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd, last Pace) *session {
 	rate, err := ParseRate(p.RatePerSecond)
 	if err != nil {
 		rate = 1e-6 // checked before; never faster than stated
@@ -83,12 +85,14 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd)
 		ordered: caps.Ordered && !p.Lifts.BreakOrder && slices.ContainsFunc(p.Items, func(it Item) bool { return it.OrderKey != "" }),
 		lease:   &keeper{runs: r.Runs, now: r.Now, ttl: r.LeaseTTL, lease: l},
 		tracker: newTracker(p, ends),
-		limiter: newLimiter(rate, r.Now, r.Sleep),
+		limiter: newLimiter(rate, last.Effective, r.Now, r.Sleep),
 		editor:  editor,
 		aside:   map[broker.CopyID]broker.Delivery{},
 		entries: map[int]entry{},
 		met:     map[broker.CopyID]bool{},
 	}
+	s.pacer = newPacer(s.limiter, r.Now, last)
+	s.Broker = &heeding{r.Broker, func() { s.pacer.throttled(slowedByBroker) }}
 	s.together.assess.do, s.together.apply.do = s.assessAll, s.applyAll
 	s.together.permit.do, s.together.published.do = s.permitAll, s.publishedAll
 	return s
@@ -149,6 +153,7 @@ func (s *session) sweep(ctx context.Context, set []int, guard func(context.Conte
 
 func (s *session) worker(ctx context.Context, set []int, guard func(context.Context) error) error {
 	var waited time.Duration
+	refusals := 0 // receives in a row that were asked to slow down
 	for misses := 0; misses < max(s.EmptyTries, 1); {
 		open, held := s.tracker.left(set)
 		if open == 0 {
@@ -156,13 +161,17 @@ func (s *session) worker(ctx context.Context, set []int, guard func(context.Cont
 		}
 		found, err := s.once(ctx, set, open, guard)
 		var failed *receiveError
+		wait := s.EmptyWait
 		switch {
+		case errors.As(err, &failed) && errors.Is(err, broker.ErrThrottled) && refusals < maxThrottledReceives:
+			wait = min(wait<<refusals, slowestReceive)
+			refusals++
 		case errors.As(err, &failed) && misses+1 < s.EmptyTries && !errors.Is(err, broker.ErrNoQueue) && !errors.Is(err, broker.ErrDenied):
 			misses++
 		case err != nil:
 			return err
 		case found:
-			misses, waited = 0, 0
+			misses, waited, refusals = 0, 0, 0
 			continue
 		case held > 0: // another batch has what is open
 		case waited <= s.deliveryLease() && s.mayReturn(ctx):
@@ -170,12 +179,19 @@ func (s *session) worker(ctx context.Context, set []int, guard func(context.Cont
 		default:
 			misses++
 		}
-		if err := s.Sleep(ctx, s.EmptyWait); err != nil {
+		if err := s.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// A receive that the broker throttles is tried again after waits that double up to
+// slowestReceive: a run that does as it is asked does not fail for it at once.
+const (
+	maxThrottledReceives = 10
+	slowestReceive       = 10 * time.Second
+)
 
 // mayReturn reports that copies may still be under the lease of a reader that is
 // gone, such as the process that this one resumes: they become visible when it
@@ -216,6 +232,9 @@ func (s *session) once(ctx context.Context, set []int, open int, guard func(cont
 	found, used, err := s.batch(context.WithoutCancel(ctx), set, n)
 	if s.Progress != nil {
 		s.Progress(s.tracker.report())
+	}
+	if err == nil {
+		err = s.tellPace(ctx, false)
 	}
 	return found, err
 }

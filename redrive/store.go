@@ -150,6 +150,7 @@ type RunRecord struct {
 	Lives  bool
 	Wish   Wish   // what is asked of it, or was when it was aborted
 	Report Report // as of the last End; zero while it never ended
+	Pace   Pace   // as of its last batch; zero where it never told
 }
 
 // Report is what a run did, by count of the plan's items. The counts add up:
@@ -205,6 +206,9 @@ type Runs interface {
 	// SetState records that a run of this lease is paused, or running again, and
 	// writes rec in the same transaction; audit.ErrFenced as with Fenced.
 	SetState(ctx context.Context, l Lease, s RunState, rec audit.Record) error
+	// SetPace keeps how fast the run of this lease may go, with what is recorded of
+	// that, in one transaction; audit.ErrFenced as with Fenced.
+	SetPace(ctx context.Context, l Lease, p Pace, rs ...audit.Record) error
 	// End closes the run, frees the lease, forgets a pause and writes rec, in one
 	// transaction.
 	End(ctx context.Context, l Lease, s RunState, r Report, rec audit.Record) error
