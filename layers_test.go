@@ -48,6 +48,7 @@ var layers = []struct {
 	{"internal/store", []string{"redrive", "reconcile", "audit", "internal/job", "internal/ledger", "internal/broker", "internal/classify", "internal/crash"}},
 	{"internal/config", []string{"internal/classify", "internal/job", "internal/expr", "internal/broker", "internal/ledger", "internal/provider"}},
 	{"internal/reference", []string{"internal/job"}},
+	{"internal/sim", []string{"redrive", "reconcile", "audit", "internal/worker", "internal/classify", "internal/job", "internal/broker", "internal/ledger", "internal/provider"}},
 	{"internal/worker", []string{"internal/broker", "internal/ledger", "internal/provider", "internal/job", "internal/classify", "internal/crash"}},
 }
 

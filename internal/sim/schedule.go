@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/worker"
+	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
+)
+
+// workers handle copies until the schedule ends. A killed one begins anew.
+func (p *proc) work() {
+	k := &worker.Worker{
+		Queue: queueOf{p, p.queues.named[sourceName]}, Ledger: ledgerOf{p, p.rows}, Sender: senderOf{p}, Renderings: ledgerOf{p, p.rows},
+		Decode: func(m broker.Message) (worker.Work, error) {
+			return worker.Work{Key: ledger.Key{JobKey: p.keyOf(m), Consumer: consumer}}, nil
+		},
+		Render:    func(m broker.Message, _ ledger.Row) ([]byte, error) { return decode(m).Payload, nil },
+		Retry:     classify.RetryPolicy{Base: 10 * time.Second, Cap: time.Minute, Budget: 3},
+		ClaimLife: p.settings.claimLife, Lease: p.settings.claimLife + 10*time.Second, Actor: p.name, Now: p.clock, Rand: p.rnd,
+		Report: func(error) {},
+	}
+	for !p.closing && p.broken == nil {
+		n, err := k.Step(context.Background())
+		if p.dead {
+			p.dead = false
+			p.wait(p.upTo(2 * time.Minute))
+			continue
+		}
+		if n == 0 || err != nil {
+			p.rest(p.between(20*time.Second, 2*time.Minute))
+		}
+	}
+}
+
+// operate is an operator's shift: one command after the other, some of them
+// killed, with breaks in which keys and approvals expire.
+func (p *proc) operate(commands int) {
+	for range commands {
+		p.wait(p.pauseBetween())
+		if p.broken != nil || p.closing {
+			break
+		}
+		p.dead, p.run = false, ""
+		p.command(context.Background())
+	}
+	p.dead = false
+	p.operators--
+}
+
+// pauseBetween is how long an operator thinks, or sleeps: not seldom until just
+// before or behind the end of a key's life.
+func (p *proc) pauseBetween() time.Duration {
+	life := p.outside.caps.KeyLife
+	switch {
+	case p.chance(0.5):
+		return p.upTo(time.Minute)
+	case p.chance(0.6):
+		return p.upTo(20 * time.Minute)
+	case life > 0 && p.chance(0.5):
+		return p.between(life/2, life)
+	default:
+		return p.upTo(3 * time.Hour)
+	}
+}
+
+func (p *proc) command(ctx context.Context) {
+	commands := []struct {
+		weight int
+		do     func(context.Context)
+	}{
+		{30, p.planAndRun},
+		{10, p.planOnly},
+		{12, p.runSome},
+		{22, p.resumeSome},
+		{22, func(ctx context.Context) { p.reconcile(ctx, true) }},
+		{4, func(ctx context.Context) { p.reconcile(ctx, false) }},
+		{8, p.ask},
+		{3, p.takeBack},
+	}
+	total := 0
+	for _, c := range commands {
+		total += c.weight
+	}
+	at := p.rnd.IntN(total)
+	for _, c := range commands {
+		if at -= c.weight; at < 0 {
+			c.do(ctx)
+			return
+		}
+	}
+}
+
+// wanted draws what a plan is made for.
+func (p *proc) wanted() asked {
+	a := asked{rate: pick(p.world, []redrive.Rate{1, 2, 5, 50}), expires: pick(p.world, []time.Duration{10 * time.Minute, time.Hour, 2 * time.Hour})}
+	switch x := p.rnd.IntN(100); {
+	case x < 60:
+	case x < 72:
+		a.lifts.Fixed = "the receiver was corrected"
+	case x < 84:
+		a.lifts.Edit = pick(p.world, p.edits)
+	case x < 88:
+		a.lifts.AcceptProvision = "nobody will ever know"
+	case x < 92:
+		a.lifts.AcceptDuplicates = "better twice than never"
+	case x < 96:
+		a.only = reconcile.Discard
+	default:
+		a.lifts.Fixed, a.lifts.As = "looked into", classify.Throttled
+	}
+	return a
+}
+
+func (p *proc) planAndRun(ctx context.Context) {
+	id, err := p.makePlan(ctx, p.wanted())
+	if err != nil {
+		p.note("plan: %v", err)
+		return
+	}
+	if p.chance(0.3) {
+		p.wait(p.pauseBetween())
+	}
+	p.runPlan(ctx, id)
+}
+
+func (p *proc) planOnly(ctx context.Context) {
+	_, err := p.makePlan(ctx, p.wanted())
+	p.note("plan: %v", err)
+}
+
+// runSome runs a plan that somebody made.
+func (p *proc) runSome(ctx context.Context) {
+	var open []redrive.PlanID
+	for _, id := range p.memory.order {
+		if p.memory.plans[id].state(p.clock()).Open() {
+			open = append(open, id)
+		}
+	}
+	if len(open) > 0 {
+		p.runPlan(ctx, pick(p.world, open))
+	}
+}
+
+func (p *proc) resumeSome(ctx context.Context) {
+	var left []redrive.RunID
+	for _, id := range p.memory.started {
+		if r := p.memory.runs[id].record(p.memory, p.clock()); !r.State.Ended() && !r.Lives {
+			left = append(left, id)
+		}
+	}
+	if len(left) > 0 {
+		p.resumeRun(ctx, pick(p.world, left))
+	}
+}
+
+// ask pauses, aborts or lets go on a run, which may be another process's.
+func (p *proc) ask(ctx context.Context) {
+	if len(p.memory.started) == 0 {
+		return
+	}
+	id := p.memory.started[len(p.memory.started)-1]
+	c := &redrive.Controller{Runs: p.store(), Who: p.who(p.name), Now: p.clock}
+	switch p.rnd.IntN(3) {
+	case 0:
+		_, err := c.Ask(ctx, string(id), redrive.WishAbort, "enough")
+		p.note("abort %s: %v", id, err)
+	default:
+		_, err := c.Ask(ctx, string(id), redrive.WishPause, "wait")
+		p.note("pause %s: %v", id, err)
+		if err == nil {
+			p.wait(p.upTo(3 * time.Minute))
+			_, err = c.Lift(ctx, id)
+			p.note("lift the pause of %s: %v", id, err)
+		}
+	}
+}
+
+func (p *proc) takeBack(ctx context.Context) {
+	if len(p.memory.order) == 0 {
+		return
+	}
+	id := p.memory.order[len(p.memory.order)-1]
+	_, err := p.approver("approver-1").Revoke(ctx, string(id), "no")
+	p.note("revoke: %v", err)
+}

@@ -1,0 +1,248 @@
+// Package sim runs the real planner, runner, reconciler, audit log and reference
+// worker over a simulated world: time, broker, ledger, provider and store in
+// memory, with crashes between any two steps, lost replies, slow and lying
+// look-ups, paused workers and a second operator. A seed decides all of it, and
+// every schedule is held to what the tool promises. See docs/simulation.md.
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/classify"
+	"github.com/redrivectl/redrivectl/internal/job"
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/provider"
+	"github.com/redrivectl/redrivectl/redrive"
+)
+
+// epoch is when every schedule begins.
+var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
+
+// odds are how likely each kind of fault is at one boundary.
+type odds struct {
+	kill, fault, pause, slow, send, stall, lie float64
+	longest                                    time.Duration // a process stands still
+}
+
+// settings are the queue's, as the configuration has them.
+type settings struct {
+	claimLife, maxPause, clockMargin time.Duration
+	leaseTTL, deliveryLease          time.Duration
+	ledgerless                       bool
+}
+
+// world is one schedule.
+type world struct {
+	clockwork
+	odds     odds
+	settings settings
+	queues   *queues
+	rows     *rows
+	outside  outside
+	memory   *memory
+	rules    *classify.Policy
+	policy   string // its digest
+	edits    []*redrive.EditRule
+
+	jobs      []string          // job keys, as the application made them
+	made      map[string]string // what may be sent of a job, by the hash of the message
+	keys      map[string]string // of bodies that were read
+	broken    *Violation
+	wished    map[redrive.RunID]time.Time
+	takenBack map[redrive.PlanID]time.Time
+	out       map[redrive.PlanID][]time.Time
+	discarded map[string]bool
+	operators int
+	serials   int
+}
+
+// Result is how a schedule ended.
+type Result struct {
+	Seed   uint64
+	Broken *Violation // nil: every promise held
+	Trace  string     // with Options.Trace alone
+	struck []int
+}
+
+// Options choose a schedule.
+type Options struct {
+	Seed  uint64
+	Trace bool
+	// without are the faults to leave out, by ordinal.
+	without map[int]bool
+}
+
+// Run carries one schedule. The same options give the same result, to the byte.
+func Run(o Options) (Result, error) {
+	w, err := newWorld(o)
+	if err != nil {
+		return Result{}, err
+	}
+	w.begin()
+	w.run()
+	w.finish()
+	return w.result(o.Seed), nil
+}
+
+func (w *world) result(seed uint64) Result {
+	r := Result{Seed: seed, Broken: w.broken, struck: w.struck}
+	if w.tracing {
+		r.Trace = w.trace()
+	}
+	return r
+}
+
+func newWorld(o Options) (*world, error) {
+	rules, err := classify.Default()
+	if err != nil {
+		return nil, err
+	}
+	w := &world{
+		clockwork: clockwork{
+			rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)), now: epoch, ended: make(chan struct{}), without: o.without, tracing: o.Trace, //nolint:gosec // A schedule is to repeat.
+		},
+		rules: rules, policy: rules.SHA256(), memory: newMemory(), made: map[string]string{}, keys: map[string]string{},
+		wished: map[redrive.RunID]time.Time{}, takenBack: map[redrive.PlanID]time.Time{}, out: map[redrive.PlanID][]time.Time{},
+		discarded: map[string]bool{},
+	}
+	for _, r := range []string{"", "r2"} {
+		e, err := redrive.NewEditRule(`.text = "corrected"`, r)
+		if err != nil {
+			return nil, err
+		}
+		w.edits = append(w.edits, e)
+	}
+	w.draw()
+	return w, nil
+}
+
+// draw chooses what kind of world the schedule lies in.
+func (w *world) draw() {
+	w.odds = odds{
+		kill: pick(w, []float64{0, 0.004, 0.01, 0.02}), fault: pick(w, []float64{0, 0.005, 0.02}), pause: pick(w, []float64{0, 0.003, 0.01}),
+		slow: 0.01, send: pick(w, []float64{0.3, 0.6, 0.8}), stall: pick(w, []float64{0, 0.1, 0.3}), lie: pick(w, []float64{0, 0.1}),
+		longest: pick(w, []time.Duration{time.Minute, 10 * time.Minute, time.Hour}),
+	}
+	w.settings = settings{
+		claimLife: 30 * time.Second, maxPause: time.Minute, clockMargin: 10 * time.Second,
+		leaseTTL: time.Minute, deliveryLease: pick(w, []time.Duration{30 * time.Second, 2 * time.Minute}),
+	}
+	w.drawBroker()
+	w.drawProvider()
+	skew := w.skew()
+	w.rows = newRows(func() time.Time { return w.now.Add(skew) }, consumer)
+}
+
+// skew is how far a clock lies off: within the margin that is allowed for two.
+func (w *world) skew() time.Duration {
+	return pick(w, []time.Duration{0, 0, -3 * time.Second, 3 * time.Second})
+}
+
+func (w *world) drawBroker() {
+	caps := broker.Capabilities{
+		FreePeek: true, ExactCounts: true, NativeQuarantine: true, StableMessageID: w.chance(0.6), SelectiveReceive: w.chance(0.5),
+		Ordered: w.chance(0.2), MaxBatch: pick(w, []int{1, 3, 10}), MaxMessageBytes: 1 << 18, MaxLease: 12 * time.Hour,
+	}
+	if w.chance(0.2) {
+		caps.DedupWindow = 5 * time.Minute
+	}
+	w.queues = newQueues(func() time.Time { return w.now }, caps, sourceName, deadName)
+	w.queues.byApp = caps.StableMessageID && w.chance(0.6)
+	w.queues.named[sourceName].deadLetter = deadName
+	w.queues.named[sourceName].maxReceives = pick(w, []int{0, 4, 12})
+}
+
+func (w *world) drawProvider() {
+	delay := pick(w, []time.Duration{time.Minute, 15 * time.Minute})
+	w.outside = outside{
+		caps: provider.Capabilities{
+			Name: "mail", KeyLife: pick(w, []time.Duration{0, 0, time.Hour, 4 * time.Hour}), KeyMaxBytes: 255, Binds: w.chance(0.9),
+			Delay: delay, LookBack: 14 * 24 * time.Hour,
+			Proves: []provider.Proof{provider.ProvesAccepted, provider.ProvesNotAccepted, provider.ProvesRejected},
+		},
+		skew: w.skew(), lag: w.upTo(delay), hears: w.chance(0.5),
+	}
+	if w.chance(0.4) {
+		from := epoch.Add(w.upTo(2 * time.Hour))
+		w.outside.stalled = window{from, from.Add(w.between(20*time.Minute, 6*time.Hour))}
+	}
+	if w.chance(0.2) {
+		from := epoch.Add(w.upTo(2 * time.Hour))
+		w.outside.mute = window{from, from.Add(w.upTo(time.Hour))}
+	}
+}
+
+// begin puts everybody in place: the application and its workers at once, the
+// operators once jobs have died, and who clears up when they are done.
+func (w *world) begin() {
+	for range 1 + w.rnd.IntN(4) {
+		w.enqueue(w.chance(0.2))
+	}
+	for i := range 1 + w.rnd.IntN(2) {
+		w.newProc(fmt.Sprintf("worker-%d", i+1), 0, func(p *proc) { p.worker = true; p.work() })
+	}
+	w.newProc("application", 0, (*proc).produce)
+	w.operators = 1 + w.rnd.IntN(2)
+	for i := range w.operators {
+		commands := 3 + w.rnd.IntN(5)
+		w.newProc(fmt.Sprintf("operator-%d", i+1), w.between(2*time.Minute, 12*time.Minute), func(p *proc) { p.operate(commands) })
+	}
+	w.newProc("heal", time.Minute, (*proc).heal)
+}
+
+func (w *world) newProc(name string, after time.Duration, script func(*proc)) {
+	p := w.start(name, w.skew(), after, script)
+	p.last, p.unrecorded = epoch, map[string]bool{}
+}
+
+// produce sends further jobs now and then, as an application does.
+func (p *proc) produce() {
+	for range p.rnd.IntN(4) {
+		p.wait(p.upTo(40 * time.Minute))
+		if p.closing || p.broken != nil {
+			return
+		}
+		p.enqueue(p.chance(0.2))
+		p.rouse()
+	}
+}
+
+// enqueue writes a job's row and publishes it, twice where a sender repeated
+// itself.
+func (w *world) enqueue(twice bool) {
+	key := fmt.Sprintf("job-%d", len(w.jobs)+1)
+	payload := map[string]any{"text": secret + " for " + key, "to": "x@" + secret}
+	body, err := json.Marshal(map[string]any{
+		"format": job.FormatOwn, "job_key": key, "customer": map[string]any{"id": secret + "-customer"}, "region": "r1", "payload": payload,
+	})
+	if err != nil {
+		panic(err) // a map of strings
+	}
+	m := broker.Message{Body: body, Attributes: []broker.Attribute{{Name: messageIDAttribute, Type: "String", Value: []byte("id-" + key)}, {Name: "n", Type: "Number.int", Value: []byte("7")}}}
+	if w.queues.caps.Ordered {
+		m.OrderKey = pick(w, []string{"g1", "g2"})
+	}
+	w.jobs, w.made[key] = append(w.jobs, key), job.MessageHash(m)
+	row := ledger.NewRow{
+		Key: ledger.Key{JobKey: key, Consumer: consumer}, PayloadSHA256: decode(m).PayloadSHA256, Region: "r1", Account: "acme",
+		CustomerID: secret + "-customer", Actor: "application",
+	}
+	if err := w.rows.insert(row, "", time.Time{}); err != nil {
+		panic(err) // a key of its own
+	}
+	for range 1 + bit(twice) {
+		w.queues.publish(sourceName, broker.Outgoing{Message: m, DedupID: "app-" + w.serial()})
+	}
+	w.say("application enqueues %s", key)
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"flag"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	seedsFlag = flag.Int("seeds", 200, "how many schedules to run")
+	fromFlag  = flag.Uint64("from", 1, "the first seed")
+	seedFlag  = flag.Uint64("seed", 0, "run this schedule alone, and print its trace")
+)
+
+// TestSim runs schedules, or the one of -seed with its trace.
+func TestSim(t *testing.T) {
+	if *seedFlag != 0 {
+		r := mustRun(t, Options{Seed: *seedFlag, Trace: true})
+		t.Log("\n" + r.Trace)
+		if r.Broken != nil {
+			t.Fatalf("seed %d breaks %s", r.Seed, r.Broken)
+		}
+		return
+	}
+	started := time.Now()
+	first := search(t, *fromFlag, *seedsFlag)
+	t.Logf("%d schedules in %s", *seedsFlag, time.Since(started).Round(time.Millisecond))
+	if first != nil {
+		t.Fatalf("seed %d breaks %s", first.Seed, first.Broken)
+	}
+}
+
+func mustRun(t *testing.T, o Options) Result {
+	t.Helper()
+	r, err := Run(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// search runs schedules on all processors, and finds the first that breaks a
+// promise.
+func search(t *testing.T, from uint64, n int) *Result {
+	t.Helper()
+	var next atomic.Uint64
+	var mu sync.Mutex
+	var first *Result
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				mu.Lock()
+				stop := i >= uint64(n) || first != nil && first.Seed < from+i
+				mu.Unlock()
+				if stop {
+					return
+				}
+				r, err := Run(Options{Seed: from + i})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				if r.Broken != nil && (first == nil || r.Seed < first.Seed) {
+					first = &r
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return first
+}
+
+func TestSameTrace(t *testing.T) {
+	for seed := range uint64(5) {
+		a, b := mustRun(t, Options{Seed: seed + 1, Trace: true}), mustRun(t, Options{Seed: seed + 1, Trace: true})
+		if a.Trace != b.Trace {
+			t.Errorf("seed %d: two traces", seed+1)
+		}
+	}
+}
