@@ -218,6 +218,17 @@ func (s storeOf) SetState(_ context.Context, l redrive.Lease, st redrive.RunStat
 	return s.write("set state", func() error { return s.m.setState(l, st, s.now(), rec) })
 }
 
+// SetPace implements redrive.Runs.
+func (s storeOf) SetPace(_ context.Context, l redrive.Lease, pace redrive.Pace, rs ...audit.Record) error {
+	return s.write("set pace", func() error {
+		if err := s.m.fence(l, s.now()); err != nil {
+			return err
+		}
+		s.m.runs[l.Run].Pace = pace
+		return s.append(rs)
+	})
+}
+
 // End implements redrive.Runs.
 func (s storeOf) End(_ context.Context, l redrive.Lease, st redrive.RunState, r redrive.Report, rec audit.Record) error {
 	return s.write("end run", func() error {
