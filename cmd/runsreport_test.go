@@ -43,9 +43,10 @@ func ticketView() runReportView {
 			{Class: "throttled", Planned: 9, Redriven: 3, Settled: 1, Skipped: 2, Failed: 1, Unknown: 1, Remaining: 1},
 			{Class: "a|b", Planned: 1, Discarded: 1},
 		},
-		Rate:      rateReport{Asked: 50, Effective: new(1.25), Highest: 4, Publishes: 3, Running: 540},
-		Prevented: preventedReport{1, []preventedJob{{j("d|1"), "settled", "accepted"}}},
-		ToClose:   newPercentiles([]float64{60, 120}), ToReconciled: newPercentiles([]float64{90}),
+		Rate:         rateReport{Asked: 50, Effective: new(1.25), Highest: 4, Publishes: 3, Running: 540},
+		Prevented:    preventedReport{1, []preventedJob{{j("d|1"), "settled", "accepted"}}},
+		UnknownSends: unknownSends{4, []unknownSendOf{{j("d|6"), "redriven"}, {j(hostileReason), "unknown"}, {j("d-8"), "redriven"}, {j("d-9"), "redriven"}}},
+		ToClose:      newPercentiles([]float64{60, 120}), ToReconciled: newPercentiles([]float64{90}),
 		Since:    sinceReport{ReadAt: moment(at(30)), Jobs: 3, Sent: 1, Queued: 1, Failed: map[string]int{"thrott|led": 1}, LookAt: moment(at(31)), Back: new(1)},
 		Provider: providerReport{map[string]int{"accepted": 1}, map[string]int{"2xx": 2}},
 		Left: []leftView{

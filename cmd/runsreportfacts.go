@@ -112,6 +112,7 @@ func (v runReportView) doneFacts() []fact {
 	fs := []fact{
 		{"rate", v.Rate.text(), false},
 		{"duplicates prevented", v.Prevented.text(), v.Prevented.Count > 0},
+		{"unknown sends", v.UnknownSends.text(), v.UnknownSends.Count > 0},
 		{"approval to close", v.ToClose.text(), false},
 	}
 	if len(v.Provider.Verdicts) > 0 {
@@ -140,15 +141,20 @@ func figure(f float64) string {
 }
 
 func (p preventedReport) text() string {
-	if p.Count == 0 {
-		return "0"
+	return firstNames(p.Jobs, func(j preventedJob) string { return j.name() + " (" + j.Outcome + ", " + j.Why + ")" })
+}
+
+func (u unknownSends) text() string {
+	return firstNames(u.Jobs, func(j unknownSendOf) string { return j.name() + " (now " + j.Outcome + ")" })
+}
+
+// firstNames counts jobs and names the first of them.
+func firstNames[J any](jobs []J, name func(J) string) string {
+	said := strconv.Itoa(len(jobs))
+	for i, j := range jobs[:min(len(jobs), leftShown)] {
+		said += []string{": ", ", "}[min(i, 1)] + name(j)
 	}
-	var names []string
-	for _, j := range p.Jobs[:min(len(p.Jobs), leftShown)] {
-		names = append(names, j.name()+" ("+j.Outcome+", "+j.Why+")")
-	}
-	said := strconv.Itoa(p.Count) + ": " + strings.Join(names, ", ")
-	if more := len(p.Jobs) - len(names); more > 0 {
+	if more := len(jobs) - leftShown; more > 0 {
 		said += fmt.Sprintf(", and %d more", more)
 	}
 	return said

@@ -46,6 +46,7 @@ type runReportView struct {
 	Classes        []classReport   `json:"classes"`
 	Rate           rateReport      `json:"rate"`
 	Prevented      preventedReport `json:"duplicates_prevented"`
+	UnknownSends   unknownSends    `json:"unknown_sends"`
 	ToClose        percentilesView `json:"approval_to_close"`
 	ToReconciled   percentilesView `json:"approval_to_reconciliation"`
 	Since          sinceReport     `json:"since"`
@@ -119,6 +120,18 @@ type preventedJob struct {
 	Why     string `json:"why"`
 }
 
+// unknownSends names every job that may have been handed over more often than the
+// outcomes on record say.
+type unknownSends struct {
+	Count int             `json:"count"`
+	Jobs  []unknownSendOf `json:"jobs"`
+}
+
+type unknownSendOf struct {
+	reportedJob
+	Outcome string `json:"outcome"`
+}
+
 // reportedJob names a job of the plan.
 type reportedJob struct {
 	JobKey    *string `json:"job_key"`
@@ -183,7 +196,7 @@ func (r *runReporter) planned(sp redrive.StoredPlan) {
 		Requester: pv.Requester, RequesterKnown: p.RequesterKnown, Reason: pv.Reason, Query: pv.Query,
 		Tier: pv.Tier, TierWhy: append([]string{}, pv.TierWhy...), Lifts: pv.Lifts, Approvals: []statementView{},
 		PlannedAt: pv.CreatedAt.UTC(), StartedAt: r.run.StartedAt.UTC(), EndedAt: moment(r.run.EndedAt), ExpiresAt: pv.ExpiresAt.UTC(),
-		Sessions: []sessionView{}, Rate: rateReport{Asked: pv.Rate}, Prevented: preventedReport{Jobs: []preventedJob{}},
+		Sessions: []sessionView{}, Rate: rateReport{Asked: pv.Rate}, Prevented: preventedReport{Jobs: []preventedJob{}}, UnknownSends: unknownSends{Jobs: []unknownSendOf{}},
 		Provider: providerReport{Verdicts: map[string]int{}, Answers: map[string]int{}},
 		Archives: archivesReport{Actions: map[string]int{}, Retention: float64(pv.Retention)}, Solo: r.app.solo(),
 	}
@@ -217,8 +230,8 @@ func (r *runReporter) done() {
 	r.items()
 }
 
-// items goes through the plan once: what each item prevented or left, and how long
-// it took to close.
+// items goes through the plan once: what each item prevented or left, whether it may
+// have been sent unseen, and how long it took to close.
 func (r *runReporter) items() {
 	var closed []float64
 	for i, it := range r.plan.Items {
@@ -232,6 +245,10 @@ func (r *runReporter) items() {
 		if end.Prevented() {
 			r.view.Prevented.Count++
 			r.view.Prevented.Jobs = append(r.view.Prevented.Jobs, preventedJob{newReportedJob(it), end.Word(), cmp.Or(end.Reason, it.Why)})
+		}
+		if r.account.Unsure(i) {
+			r.view.UnknownSends.Count++
+			r.view.UnknownSends.Jobs = append(r.view.UnknownSends.Jobs, unknownSendOf{newReportedJob(it), end.Word()})
 		}
 		r.left.end(it, end, state.Intent != 0)
 	}

@@ -31,6 +31,8 @@ type Account struct {
 	plan   Plan
 	at     map[string]int // CopyID.String to index
 	items  []audit.CopyState
+	unsure []bool      // by index; see Unsure
+	began  int64       // sequence of the record that began the newest session
 	second []time.Time // of the publishes within the last second
 	last   time.Time   // of the newest record that the run itself made
 }
@@ -48,7 +50,8 @@ type RunSession struct {
 
 // NewAccount has seen no record yet.
 func NewAccount(p Plan) *Account {
-	a := &Account{plan: p, at: make(map[string]int, len(p.Items)), items: make([]audit.CopyState, len(p.Items))}
+	n := len(p.Items)
+	a := &Account{plan: p, at: make(map[string]int, n), items: make([]audit.CopyState, n), unsure: make([]bool, n)}
 	for i, it := range p.Items {
 		a.at[it.Copy.String()] = i
 	}
@@ -84,7 +87,7 @@ func (a *Account) session(r audit.Record) {
 			a.Sessions[n-1].To = a.last
 		}
 		a.Sessions = append(a.Sessions, RunSession{From: r.Time, By: r.Actor, Host: r.Host, Resumed: r.Step == stepResume})
-		a.last = r.Time
+		a.last, a.began = r.Time, r.Seq
 	case r.Step == stepSlowed:
 		a.slowed(r)
 	}
@@ -101,6 +104,7 @@ func (a *Account) slowed(r audit.Record) {
 
 func (a *Account) copy(r audit.Record) {
 	if i, ok := a.at[r.CopyID]; ok {
+		a.unsure[i] = a.unsure[i] || a.mayHaveSent(a.items[i], r)
 		a.items[i].See(r)
 	}
 	a.last = r.Time
@@ -114,6 +118,21 @@ func (a *Account) copy(r audit.Record) {
 	}
 	a.Peak = max(a.Peak, len(a.second))
 }
+
+// mayHaveSent reports that, by the record, a publish may have happened of which
+// nobody knows: its own outcome is unknown, or it finishes what a session before
+// began and left no word about.
+func (a *Account) mayHaveSent(s audit.CopyState, r audit.Record) bool {
+	if r.Step != audit.StepPublish {
+		return false
+	}
+	return r.Result == audit.ResultUnknown || s.Intent != 0 && s.Intent < a.began && s.Publish == ""
+}
+
+// Unsure reports that item i was handed over at least once with an outcome that
+// nobody knew then, whatever became of it later: where it was handed over again,
+// its destination may have got it twice.
+func (a *Account) Unsure(i int) bool { return a.unsure[i] }
 
 // Stop ends the session that is under way, for a report of a run: now while it
 // lives, else with the last thing that it recorded.

@@ -156,3 +156,39 @@ func TestPrevented(t *testing.T) {
 		}
 	}
 }
+
+// TestAccountUnsure: a publish of which nobody knew stays named, whatever became of
+// the job later; one that a session began and finished itself is none.
+func TestAccountUnsure(t *testing.T) {
+	t.Parallel()
+	a := accountOf(
+		recorded{10, "run", "start", "done", ""},
+		recorded{11, "a", "", "", ""},
+		recorded{11, "a", "publish", "done", ""},
+		recorded{11, "a", "ack", "unknown", ""},
+		recorded{11, "b", "", "", ""},
+		recorded{12, "b", "publish", "unknown", "reply lost"},
+		recorded{11, "c", "", "", ""}, // killed here
+		recorded{11, "d", "", "", ""}, // and here, before its ledger row moved
+		recorded{11, "f", "", "", ""},
+		recorded{11, "f", "publish", "refused", "throttled"},
+		recorded{100, "run", "resume", "done", ""},
+		recorded{101, "a", "ack", "done", ""},
+		recorded{101, "b", "publish", "done", ""},
+		recorded{101, "b", "ack", "done", ""},
+		recorded{101, "c", "publish", "done", ""},
+		recorded{101, "c", "ack", "done", ""},
+		recorded{101, "d", "", "", ""}, // begun anew
+		recorded{101, "d", "publish", "done", ""},
+		recorded{101, "e", "", "", ""},
+		recorded{101, "e", "publish", "done", ""},
+		recorded{101, "f", "publish", "done", ""},
+	)
+	var got [6]bool
+	for i := range got {
+		got[i] = a.Unsure(i)
+	}
+	if want := [6]bool{1: true, 2: true}; got != want {
+		t.Errorf("unsure %v, want %v", got, want)
+	}
+}
