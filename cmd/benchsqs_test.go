@@ -24,7 +24,7 @@ const (
 	benchMessagesEnv    = "BENCH_MESSAGES"    // a list, default 10000
 	benchLatenciesEnv   = "BENCH_LATENCIES"   // a list, default 0s,20ms
 	benchRoundsEnv      = "BENCH_ROUNDS"      // default 2
-	benchConnectionsEnv = "BENCH_CONNECTIONS" // of the mover; default: as many as a run has batches under way
+	benchConnectionsEnv = "BENCH_CONNECTIONS" // of the mover; default: as many as a run has
 	benchRigEnv         = "RIG"               // the server to use; default: one of our own
 )
 
@@ -95,7 +95,7 @@ func newSQSWorld(b *testing.B) *sqsWorld {
 	}
 	w := &sqsWorld{bin: benchBinary(b), self: self, url: os.Getenv(benchRigEnv)}
 	w.rounds = benchList(b, benchRoundsEnv, "2", strconv.Atoi)[0]
-	w.connections = benchList(b, benchConnectionsEnv, strconv.Itoa(sqsBatchesAtOnce), strconv.Atoi)[0]
+	w.connections = benchList(b, benchConnectionsEnv, strconv.Itoa(sqsConnections), strconv.Atoi)[0]
 	if w.url == "" {
 		w.url = startBenchServer(b, self)
 	}

@@ -29,7 +29,10 @@ const (
 	emptyTries    = 3
 	emptyWait     = 500 * time.Millisecond
 
-	sqsBatchesAtOnce = 16
+	// While some batches of a run on SQS wait for the disk or the ledger, others
+	// use the connections.
+	sqsConnections   = 16
+	sqsBatchesAtOnce = 2 * sqsConnections
 )
 
 // runView is the run shape of docs/json-output.md.

@@ -140,7 +140,7 @@ func (a *app) openSQS(ctx context.Context, name string, qc config.Queue) (broker
 	if err != nil {
 		return nil, err
 	}
-	account := sqs.NewAccount(sqs.Options{Config: c, Now: a.now})
+	account := sqs.NewAccount(sqs.Options{Config: c, Now: a.now, Connections: sqsConnections})
 	a.onClose(account.Close)
 	q, err := account.Open(ctx, qc.DeadLetter)
 	switch {

@@ -128,7 +128,7 @@ func (r *Reconciler) readStore(ctx context.Context, v *view, keys []ledger.Key, 
 	}
 	var rows []ledger.Row
 	for k, lk := range v.rows {
-		if s, ok := v.seen[k]; lk.Found == ledger.Present && (!ok || !older(lk.Row, &s)) {
+		if s, ok := v.seen[k]; lk.Found == ledger.Present && (!ok || s.teaches(lk.Row)) {
 			row := lk.Row
 			row.Key = k
 			rows = append(rows, row)

@@ -114,6 +114,11 @@ func older(r ledger.Row, seen *SeenRow) bool {
 	return seen != nil && (r.Attempt < seen.Attempt || r.UpdatedAt.Before(seen.UpdatedAt))
 }
 
+// teaches reports that the row tells more than was seen, and is not older.
+func (s SeenRow) teaches(r ledger.Row) bool {
+	return !older(r, &s) && (r.State != s.State || r.Attempt != s.Attempt || !r.UpdatedAt.Equal(s.UpdatedAt))
+}
+
 // sendDeadline is when a claim of the row ends at the latest. A ledger that
 // records no deadline is given claimLife from the claim, or from the row's last
 // change where it records no claim either.

@@ -1,6 +1,9 @@
 package ledger
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // Party is who makes a transition.
 type Party string
@@ -57,13 +60,18 @@ func Transitions() []Transition {
 
 // Move finds the legal transition between two states.
 func Move(from, to State) (Transition, bool) {
-	for _, t := range Transitions() {
-		if t.From == from && t.To == to {
-			return t, true
-		}
-	}
-	return Transition{}, false
+	t, ok := moves()[[2]State{from, to}]
+	return t, ok
 }
+
+// moves are the transitions by their states, made once: every change of a row asks.
+var moves = sync.OnceValue(func() map[[2]State]Transition {
+	all := map[[2]State]Transition{}
+	for _, t := range Transitions() {
+		all[[2]State{t.From, t.To}] = t
+	}
+	return all
+})
 
 // Late reports a record that compares nothing: a success or a proven failure
 // whose claim was taken away meanwhile.

@@ -37,7 +37,7 @@ func (s *Store) SaveApproval(ctx context.Context, a redrive.Approval, rec audit.
 // It is redrive.ErrChanged when one of them is not as the audit log recorded
 // it, or one that the log recorded is gone.
 func (s *Store) Approvals(ctx context.Context, id redrive.PlanID) (as []redrive.Approval, err error) {
-	err = s.snapshot(ctx, func(t *sql.Tx) error {
+	err = s.read.snapshot(ctx, func(t querier) error {
 		as, err = approvals(ctx, t, id)
 		return err
 	})

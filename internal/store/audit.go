@@ -68,15 +68,6 @@ func auditRows(ctx context.Context, q querier, from int64) iter.Seq2[audit.Row, 
 	}
 }
 
-// snapshot reads within one transaction, so that rows and head belong together.
-func (s *Store) snapshot(ctx context.Context, read func(*sql.Tx) error) error {
-	t, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	return errors.Join(read(t), t.Rollback())
-}
-
 // VerifyAudit verifies the whole log against the checkpoint that this machine
 // remembers, and remembers its head when it is sound. The error says that the
 // log could not be read, or the checkpoint not be remembered.
@@ -105,7 +96,7 @@ func (s *Store) VerifyTail(ctx context.Context, from audit.Head) (audit.Head, er
 
 func (s *Store) verify(ctx context.Context, from audit.Head, remembered *audit.Head) (audit.Report, error) {
 	v := audit.NewVerifier(s.id, from, remembered)
-	err := s.snapshot(ctx, func(t *sql.Tx) error {
+	err := s.read.snapshot(ctx, func(t querier) error {
 		if err := s.anchors(ctx, t, v, from); err != nil {
 			return err
 		}
@@ -116,7 +107,7 @@ func (s *Store) verify(ctx context.Context, from audit.Head, remembered *audit.H
 
 // anchors checks what stands around the chain: the triggers, the record of the
 // end, and the record that the walk starts behind.
-func (s *Store) anchors(ctx context.Context, t *sql.Tx, v *audit.Verifier, from audit.Head) error {
+func (s *Store) anchors(ctx context.Context, t querier, v *audit.Verifier, from audit.Head) error {
 	faults, err := schemaFaults(ctx, t)
 	if err != nil {
 		return err
@@ -234,7 +225,7 @@ func (s *Store) CheckpointError() error {
 
 // ExportAudit writes the whole log in the form that audit.VerifyExport reads.
 func (s *Store) ExportAudit(ctx context.Context, w io.Writer) error {
-	return s.snapshot(ctx, func(t *sql.Tx) error {
+	return s.read.snapshot(ctx, func(t querier) error {
 		h, err := recordedHead(ctx, t, s.id)
 		if err != nil {
 			return err

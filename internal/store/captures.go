@@ -129,7 +129,7 @@ func (s *Store) LatestCapture(ctx context.Context, queue string) (redrive.Captur
 // WalkCapture gives that capture to begin, without its jobs, and then each job to
 // what begin returns; with nil none is read. found is false where there is none.
 func (s *Store) WalkCapture(ctx context.Context, queue string, begin func(redrive.Capture) func(job.Job) error) (found bool, err error) {
-	err = s.snapshot(ctx, func(t *sql.Tx) error {
+	err = s.read.snapshot(ctx, func(t querier) error {
 		var id int64
 		var header []byte
 		var c redrive.Capture

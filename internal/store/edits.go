@@ -47,15 +47,14 @@ const replaced = `SELECT ` + replacedBy + ` FROM audit a %s AND a.run <> ? AND `
 // ReplacedOf answers identity for identity. See redrive.Plans.
 func (s *Store) ReplacedOf(ctx context.Context, ids []redrive.Identity, except redrive.RunID) ([]string, error) {
 	by := make([]string, len(ids))
-	err := s.snapshot(ctx, func(t *sql.Tx) error {
+	err := s.read.snapshot(ctx, func(t querier) error {
 		var edited bool
 		err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit WHERE `+indexed+` IS NOT NULL)`).Scan(&edited)
 		if err != nil || !edited {
 			return err
 		}
-		once := parsing{t, map[string]*sql.Stmt{}}
 		for n, id := range ids {
-			if by[n], err = replacedOf(ctx, once, id, except); err != nil {
+			if by[n], err = replacedOf(ctx, t, id, except); err != nil {
 				return err
 			}
 		}

@@ -31,7 +31,7 @@ type RunFigures struct {
 func (s *Store) Figures(ctx context.Context, queue string) (Figures, error) {
 	f := Figures{Plans: map[redrive.PlanState]int{}, Verdicts: map[reconcile.Verdict]int{}, Answers: map[int]int{}}
 	now := nanos(s.now())
-	err := s.snapshot(ctx, func(t *sql.Tx) error {
+	err := s.read.snapshot(ctx, func(t querier) error {
 		for _, count := range []func() error{
 			func() error {
 				return countBy(ctx, t, f.Plans, `SELECT p.state, count(*) FROM plans p WHERE p.queue = ? AND `+live+` GROUP BY p.state`, queue, now)

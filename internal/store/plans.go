@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -283,19 +285,51 @@ const published = `SELECT a.run, a.copy_id, coalesce(i.copy_entity, ''), coalesc
 // PublishedOf answers identity for identity. See redrive.Plans.
 func (s *Store) PublishedOf(ctx context.Context, ids []redrive.Identity, except redrive.RunID) ([]redrive.Published, error) {
 	ps := make([]redrive.Published, len(ids))
-	err := s.snapshot(ctx, func(t *sql.Tx) error {
-		once := parsing{t, map[string]*sql.Stmt{}}
+	err := s.read.snapshot(ctx, func(t querier) error {
+		elsewhere, err := inOtherRuns(ctx, t, ids, except)
 		for n, id := range ids {
-			if err := publishedOf(ctx, once, id, except, &ps[n]); err != nil {
-				return err
+			if err == nil && (!plain(id.JobKey) || elsewhere[id.JobKey]) {
+				err = publishedOf(ctx, t, id, except, &ps[n])
 			}
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read published jobs: %w", err)
 	}
 	return ps, nil
+}
+
+// inOtherRuns are those of the job keys, and of those of edited copies, that any
+// record of another run's redrives has. It is asked for all at once, since nearly
+// none has any.
+func inOtherRuns(ctx context.Context, q querier, ids []redrive.Identity, except redrive.RunID) (map[string]bool, error) {
+	keys := make([]string, 0, len(ids))
+	for _, id := range ids {
+		if plain(id.JobKey) {
+			keys = append(keys, id.JobKey)
+		}
+	}
+	asked, err := json.Marshal(keys)
+	if err != nil || len(keys) == 0 {
+		return nil, err
+	}
+	in := map[string]bool{}
+	err = each(ctx, q, func(rows *sql.Rows) error {
+		var key string
+		err := rows.Scan(&key)
+		in[key] = true
+		return err
+	}, `SELECT k.value FROM json_each(?1) k
+  WHERE EXISTS (SELECT 1 FROM audit a WHERE a.job_key = k.value AND a.job_key <> '' AND a.action = 'redrive' AND a.run <> ?2)
+    OR EXISTS (SELECT 1 FROM audit a WHERE `+replacedBy+` = k.value AND `+replacedBy+` IS NOT NULL AND a.action = 'redrive' AND a.run <> ?2)`,
+		string(asked), string(except))
+	return in, err
+}
+
+// plain reports that a job key is one, and survives JSON as it is.
+func plain(jobKey string) bool {
+	return jobKey != "" && utf8.ValidString(jobKey) && !strings.ContainsRune(jobKey, 0)
 }
 
 // publishedOf counts the redrives of a job as it is, and those of an original of

@@ -51,7 +51,7 @@ func (p pruneAt) archives() []any { return []any{p.now, p.older} }
 
 // Prunable counts what Prune would remove now.
 func (s *Store) Prunable(ctx context.Context, older time.Duration) (p Pruned, err error) {
-	err = s.snapshot(ctx, func(t *sql.Tx) error {
+	err = s.read.snapshot(ctx, func(t querier) error {
 		p, err = prunable(ctx, t, s.pruneAt(older))
 		return err
 	})

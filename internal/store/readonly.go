@@ -55,7 +55,7 @@ func (s *Store) openReading(ctx context.Context, o Options) error {
 }
 
 func (s *Store) openRead(ctx context.Context, dsn string) error {
-	db, err := openDB(dsn+"&_pragma=query_only(1)", 4)
+	db, err := openReader(dsn)
 	if err != nil {
 		return err
 	}

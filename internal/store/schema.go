@@ -95,7 +95,7 @@ func migrate(ctx context.Context, tx *sql.Tx, now time.Time) error {
 }
 
 // readSchema returns the ID of a store of exactly this version.
-func readSchema(ctx context.Context, db *sql.DB) (id string, err error) {
+func readSchema(ctx context.Context, db querier) (id string, err error) {
 	var version int
 	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM migrations`).Scan(&version); err != nil {
 		return "", err

@@ -10,7 +10,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -56,7 +55,7 @@ type Store struct {
 	id         string
 	now        func() time.Time
 	remembered audit.Remembered
-	read       *sql.DB
+	read       *reader
 	writer     *writer // nil when read-only
 	cleanup    func() error
 
@@ -105,7 +104,7 @@ func (s *Store) openWriting(ctx context.Context, o Options) error {
 	if s.id, err = prepareSchema(ctx, write, s.now()); err != nil {
 		return errors.Join(err, write.Close())
 	}
-	if s.read, err = openDB(dsn(s.path, o.VFS, "rw")+"&_pragma=query_only(1)", 4); err != nil {
+	if s.read, err = openReader(dsn(s.path, o.VFS, "rw")); err != nil {
 		return errors.Join(err, write.Close())
 	}
 	err = s.read.PingContext(ctx) // opens the file, so that a lost store is found here

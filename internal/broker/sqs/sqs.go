@@ -46,7 +46,8 @@ type Options struct {
 	// seconds, at most 20. 0 is 1 second: a receive that does not wait asks only
 	// some of the service's hosts. Below 0 is as long as the queue itself says.
 	Wait time.Duration
-	// Connections is how many requests may be under way at once; 0 is 64.
+	// Connections is how many requests may be under way at once, in each region;
+	// others wait for their turn. 0 is 64.
 	Connections int
 }
 
@@ -72,7 +73,7 @@ func NewAccount(o Options) *Account {
 		o.Connections = 64
 	}
 	t := awshttp.NewBuildableClient().GetTransport()
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = o.Connections, o.Connections
+	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = o.Connections, o.Connections, o.Connections
 	return &Account{o: o, clients: map[string]*sqs.Client{}, queues: map[string]*facts{}, http: &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
