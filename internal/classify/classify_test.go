@@ -239,3 +239,32 @@ func BenchmarkClassify(b *testing.B) {
 		}
 	})
 }
+
+// TestRolledBack: a job whose redrive was rolled back has the class under which it
+// went out, where no rule says otherwise; nothing else is a class by its type's name.
+func TestRolledBack(t *testing.T) {
+	t.Parallel()
+	p := defaultPolicy(t)
+	for _, c := range p.Classes() {
+		r := p.Classify(job.Job{Failure: job.Failure{Type: string(c), Message: "rolled_back"}}, now)
+		if r.Class != c {
+			t.Errorf("%s came back as %s by rule %s", c, r.Class, r.Rule)
+		}
+	}
+	for name, c := range map[string]struct {
+		failure     job.Failure
+		class, rule string
+	}{
+		"by its class":     {job.Failure{Type: "rejected_payload", Message: "rolled_back"}, "rejected_payload", "rolled_back"},
+		"a rule decides":   {job.Failure{Type: "rejected_payload", Code: "429", Message: "rolled_back"}, "throttled", "throttled"},
+		"another message":  {job.Failure{Type: "rejected_payload", Message: "was rolled_back"}, "unknown", "none"},
+		"no class":         {job.Failure{Type: "nonsense", Message: "rolled_back"}, "unknown", "none"},
+		"no class at all":  {job.Failure{Message: "rolled_back"}, "unknown", "none"},
+		"unknown as it is": {job.Failure{Type: "unknown", Message: "rolled_back"}, "unknown", "rolled_back"},
+	} {
+		r := p.Classify(job.Job{Failure: c.failure}, now)
+		if string(r.Class) != c.class || r.Rule != c.rule {
+			t.Errorf("%s: %s by %s", name, r.Class, r.Rule)
+		}
+	}
+}

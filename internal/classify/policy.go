@@ -13,6 +13,9 @@ const (
 	NoRule     = "none"
 	MaxAgeRule = "max_age"       // older than the class's, the policy's or the queue's maximum age
 	BrokerRule = "broker_expiry" // past the broker's own expiry
+	// RolledBackRule: the job came back from a redrive that was rolled back, with
+	// the class that it had been redriven under.
+	RolledBackRule = "rolled_back"
 	// ErrorPrefix precedes the name of a rule that could not be evaluated. The
 	// job is then unknown, whatever later rules say.
 	ErrorPrefix = "error:"
@@ -101,6 +104,9 @@ func (p *Policy) WithMaxAge(d time.Duration) *Policy {
 func (p *Policy) Classify(j job.Job, now time.Time) Result {
 	f := newFacts(&j, now)
 	class, rule := p.match(f)
+	if came, ok := p.rolledBack(j.Failure); ok && rule == NoRule {
+		class, rule = came, RolledBackRule
+	}
 	r := p.Of(class, rule)
 	if f.cause.Doubt {
 		r.Effect = EffectUnknown
@@ -112,6 +118,13 @@ func (p *Policy) Classify(j job.Job, now time.Time) Result {
 	e := p.Of(Expired, late)
 	e.Effect = e.Effect.Worse(r.Effect)
 	return e
+}
+
+// rolledBack is the class that a worker names which dead-letters a job with the
+// class and the reason of its ledger row, where the reason is a rollback.
+func (p *Policy) rolledBack(f job.Failure) (Class, bool) {
+	c := Class(f.Type)
+	return c, f.Message == RolledBackRule && p.Has(c)
 }
 
 // late names the rule by which a job is too old, or is empty.
