@@ -55,7 +55,7 @@ func (w *crashWorld) archived(jobs ...crashJob) map[string]bool {
 	}
 	found := map[string]bool{}
 	for _, r := range w.records() {
-		if r.Action == string(reconcile.Redrive) || r.Run == "" || r.JobKey == "" || r.Phase != audit.Intent {
+		if r.Action == string(reconcile.Redrive) || r.Run == "" || r.CopyID == "" || r.JobKey == "" || r.Phase != audit.Intent {
 			continue
 		}
 		found[r.JobKey] = true

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/redrivectl/redrivectl/internal/config"
@@ -95,4 +96,34 @@ func scriptPageBlock(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("%s has no block %s", args[0], args[1])
+}
+
+// TestRehearsal: the script plays exactly what the runbook says of a rollback.
+func TestRehearsal(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/runbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## 11. Rehearse a rollback\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	script, err := os.ReadFile("testdata/script/rollback_rehearsal.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	forScripts := strings.NewReplacer("$PLAN", "PLAN", "$RUN", "RUN", "'", `"`, " --yes", "", " -o json", "")
+	var said, played []string
+	for line := range strings.Lines(section) {
+		if strings.HasPrefix(line, "redrivectl ") {
+			said = append(said, strings.TrimSpace(line))
+		}
+	}
+	for line := range strings.Lines(string(script)) {
+		if m := shownCode.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			played = append(played, forScripts.Replace("redrivectl "+m[2]))
+		}
+	}
+	if d := cmp.Diff(said, played); d != "" || len(said) == 0 {
+		t.Error(d)
+	}
 }

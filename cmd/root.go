@@ -50,7 +50,7 @@ func newRootCmd(a *app) *cobra.Command {
 	addGroup(c, "See what is there:", newListCmd(a), newShowCmd(a), newTraceCmd(a), newStatusCmd(a), newExportCmd(a))
 	addGroup(c, "Review by hand:", newHoldCmd(a), newReleaseCmd(a))
 	addGroup(c, "Recover:", newReconcileCmd(a), newPlanCmd(a), newApprovalsCmd(a), newApproveCmd(a), newRejectCmd(a),
-		newRevokeCmd(a), newRunCmd(a), newPauseCmd(a), newResumeCmd(a), newAbortCmd(a), newRunsCmd(a), newImportCmd(a))
+		newRevokeCmd(a), newRunCmd(a), newPauseCmd(a), newResumeCmd(a), newAbortCmd(a), newRollbackCmd(a), newRunsCmd(a), newImportCmd(a))
 	addGroup(c, "Account for it:", newAuditCmd(a), newEvidenceCmd(a), newPolicyCmd(a), newLedgerCmd(a), newDoctorCmd(a), newStoreCmd(a), newMetricsCmd(a))
 	addGroup(c, "Start:", newDemoCmd(a), newInitCmd(a), newCompletionCmd(a), newVersionCmd(a))
 	c.SetHelpCommandGroupID("Start:") // else the help has a heading with nothing under it

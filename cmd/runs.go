@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/redrive"
 	"github.com/spf13/cobra"
@@ -25,6 +26,7 @@ type runRecordView struct {
 	EndedAt     *time.Time `json:"ended_at"`
 	Asked       *wishView  `json:"asked"`
 	OpenIntents *int       `json:"open_intents,omitempty"`
+	RolledBack  *int       `json:"rolled_back,omitempty"`
 }
 
 func newRunRecordView(r redrive.RunRecord, now time.Time) runRecordView {
@@ -195,10 +197,23 @@ func (a *app) showView(ctx context.Context, st *store.Store, r redrive.RunRecord
 	if err != nil {
 		return runRecordView{}, err
 	}
+	back, err := rolledBack(ctx, st, r.ID)
 	v := newRunRecordView(r, a.now())
 	n := len(open)
-	v.OpenIntents, v.Solo = &n, a.solo()
-	return v, nil
+	v.OpenIntents, v.RolledBack, v.Solo = &n, &back, a.solo()
+	return v, err
+}
+
+// rolledBack counts the jobs that rollbacks of a run took back.
+func rolledBack(ctx context.Context, st *store.Store, run redrive.RunID) (n int, err error) {
+	q := audit.Query{Run: string(run), Action: redrive.ActionRollback, Phase: audit.Outcome}
+	err = st.FindAudit(ctx, q, func(e audit.Entry) error {
+		if e.Record.JobKey != "" && e.Record.Result == audit.ResultDone {
+			n++
+		}
+		return nil
+	})
+	return n, err
 }
 
 func (v runRecordView) showResult() result {
@@ -206,6 +221,9 @@ func (v runRecordView) showResult() result {
 	out.Object = v
 	out.Rows = append(out.Rows, []string{"holder", v.Holder}, []string{"lives", strconv.FormatBool(v.Lives)},
 		[]string{"started", utc(v.StartedAt)}, []string{"open intents", strconv.Itoa(*v.OpenIntents)})
+	if *v.RolledBack > 0 {
+		out.Rows = append(out.Rows, []string{"rolled back", strconv.Itoa(*v.RolledBack)})
+	}
 	out.Rows = append(out.Rows, v.Asked.rows()...)
 	switch {
 	case !v.Lives && !redrive.RunState(v.State).Ended():

@@ -115,6 +115,12 @@ func (v runReportView) doneFacts() []fact {
 		{"unknown sends", v.UnknownSends.text(), v.UnknownSends.Count > 0},
 		{"approval to close", v.ToClose.text(), false},
 	}
+	for _, b := range v.Rollbacks {
+		fs = append(fs, fact{"rolled back by", fmt.Sprintf("%s (%s) at %s: %s", b.By, b.Known, utc(b.At), b.Reason), true})
+	}
+	if len(v.Rollbacks) > 0 {
+		fs = append(fs, fact{"jobs rolled back", strconv.Itoa(v.RolledBack), false})
+	}
 	if len(v.Provider.Verdicts) > 0 {
 		fs = append(fs, fact{"verdicts", counts(v.Provider.Verdicts), true}, fact{"provider answers", counts(v.Provider.Answers), false})
 	}
@@ -183,7 +189,7 @@ func (s sinceReport) text() string {
 	if s.ReadAt == nil {
 		return fmt.Sprintf("%d redriven; what became of them is not known here", s.Jobs)
 	}
-	became := map[string]int{"sent": s.Sent, "queued": s.Queued, "claimed and pending": s.Claimed, "replaced": s.Replaced, "not known": s.NotKnown}
+	became := map[string]int{"sent": s.Sent, "queued": s.Queued, "claimed and pending": s.Claimed, "rolled back": s.RolledBack, "replaced": s.Replaced, "not known": s.NotKnown}
 	for class, n := range s.Failed {
 		became["failed again ("+class+")"] = n
 	}

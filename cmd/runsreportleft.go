@@ -13,6 +13,7 @@ import (
 const (
 	leftFailedAgain = "failed_again"
 	leftBack        = "back_in_queue"
+	leftRolledBack  = "rolled_back"
 )
 
 // leftShown is how many jobs of a group a person is shown; JSON has all.
@@ -61,7 +62,7 @@ func (l *leftovers) end(it redrive.Item, e redrive.ItemEnd, open bool) {
 }
 
 // leftOrder is how outcomes follow each other: what may have had an effect first.
-var leftOrder = []string{"unknown", leftFailedAgain, leftBack, "failed", "skipped", "remaining"}
+var leftOrder = []string{"unknown", leftFailedAgain, leftBack, leftRolledBack, "failed", "skipped", "remaining"}
 
 func (l *leftovers) views(n nextCommands) []leftView {
 	views := []leftView{}
@@ -102,7 +103,7 @@ func (n nextCommands) of(outcome, why string) string {
 		return "redrivectl runs show " + n.run
 	case n.resumes && (outcome == "remaining" || why == redrive.OpenIntent):
 		return "redrivectl resume " + n.run
-	case outcome == "remaining":
+	case outcome == "remaining", outcome == leftRolledBack:
 		return n.planAgain("")
 	case outcome == leftFailedAgain, outcome == leftBack:
 		return "redrivectl list " + n.queue + " --jobs"
@@ -128,7 +129,7 @@ func (n nextCommands) after(why string) string {
 		return "redrivectl reconcile " + n.queue + " --apply"
 	case "ledger_unreadable", "ledger_missing", "ledger_read_only", "ledger_lost":
 		return "redrivectl ledger check"
-	case "revoked", "approval_expired", "expired", "policy changed", "settings changed", "not_received", "row_failed", "order_blocked", "send_before_passed":
+	case "revoked", "approval_expired", "expired", "policy changed", "settings changed", "not_received", "row_failed", "rolled_back", "order_blocked", "send_before_passed":
 		return n.planAgain("")
 	default:
 		return "redrivectl show JOB"

@@ -18,16 +18,17 @@ const reportBatch = 500
 // sinceReport is what became of the redriven jobs, as the ledger has them now, and
 // which of them the last kept look saw in the dead-letter queue again.
 type sinceReport struct {
-	ReadAt   *time.Time     `json:"read_at"` // by the ledger's clock
-	Jobs     int            `json:"jobs"`
-	Sent     int            `json:"sent"`
-	Queued   int            `json:"queued"`
-	Claimed  int            `json:"claimed"`
-	Failed   map[string]int `json:"failed"` // by class
-	Replaced int            `json:"replaced"`
-	NotKnown int            `json:"not_known"`
-	LookAt   *time.Time     `json:"look_at"`
-	Back     *int           `json:"back_in_queue"`
+	ReadAt     *time.Time     `json:"read_at"` // by the ledger's clock
+	Jobs       int            `json:"jobs"`
+	Sent       int            `json:"sent"`
+	Queued     int            `json:"queued"`
+	Claimed    int            `json:"claimed"`
+	Failed     map[string]int `json:"failed"`      // by class
+	RolledBack int            `json:"rolled_back"` // and not taken up again
+	Replaced   int            `json:"replaced"`
+	NotKnown   int            `json:"not_known"`
+	LookAt     *time.Time     `json:"look_at"`
+	Back       *int           `json:"back_in_queue"`
 }
 
 type providerReport struct {
@@ -133,6 +134,9 @@ func (r *runReporter) row(item int, row ledger.Row, times *[]float64) {
 		*times = append(*times, r.sinceApproval(row.UpdatedAt))
 	case row.State == ledger.Queued || unclaimed(it, row):
 		v.Queued++
+	case redrive.RolledBack(row, r.run.ID):
+		v.RolledBack++
+		r.left.add(leftRolledBack, "not_claimed", it)
 	case row.State == ledger.Failed:
 		class := maskedWord(row.ErrorClass)
 		v.Failed[class]++
@@ -175,7 +179,9 @@ func (r *runReporter) look(ctx context.Context, out []redriven) (int, error) {
 			if i, ok := went[id]; ok && c.CapturedAt.After(r.account.Item(i).ClosedAt) {
 				delete(went, id) // a job that has several copies counts once
 				back++
-				r.left.add(leftBack, "seen_in_last_look", r.plan.Items[i])
+				if !r.account.Back(i) {
+					r.left.add(leftBack, "seen_in_last_look", r.plan.Items[i])
+				}
 			}
 			return nil
 		}

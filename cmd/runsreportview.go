@@ -35,6 +35,8 @@ type runReportView struct {
 	EndedAt        *time.Time      `json:"ended_at"`
 	ExpiresAt      time.Time       `json:"expires_at"`
 	Sessions       []sessionView   `json:"sessions"`
+	Rollbacks      []rollbackNote  `json:"rollbacks"`
+	RolledBack     int             `json:"rolled_back"`
 	Planned        int             `json:"planned"`
 	Redriven       int             `json:"redriven"`
 	Settled        int             `json:"settled"`
@@ -83,6 +85,14 @@ type sessionView struct {
 	Host      string    `json:"host"`
 	Resumed   bool      `json:"resumed"`
 	State     *string   `json:"state"`
+}
+
+// rollbackNote is one rollback of the run.
+type rollbackNote struct {
+	At     time.Time `json:"begun_at"`
+	By     string    `json:"person"`
+	Known  string    `json:"known"`
+	Reason string    `json:"reason"`
 }
 
 // classReport is one row of the matrix of classes and outcomes.
@@ -196,7 +206,8 @@ func (r *runReporter) planned(sp redrive.StoredPlan) {
 		Requester: pv.Requester, RequesterKnown: p.RequesterKnown, Reason: pv.Reason, Query: pv.Query,
 		Tier: pv.Tier, TierWhy: append([]string{}, pv.TierWhy...), Lifts: pv.Lifts, Approvals: []statementView{},
 		PlannedAt: pv.CreatedAt.UTC(), StartedAt: r.run.StartedAt.UTC(), EndedAt: moment(r.run.EndedAt), ExpiresAt: pv.ExpiresAt.UTC(),
-		Sessions: []sessionView{}, Rate: rateReport{Asked: pv.Rate}, Prevented: preventedReport{Jobs: []preventedJob{}}, UnknownSends: unknownSends{Jobs: []unknownSendOf{}},
+		Sessions: []sessionView{}, Rollbacks: []rollbackNote{}, Rate: rateReport{Asked: pv.Rate},
+		Prevented: preventedReport{Jobs: []preventedJob{}}, UnknownSends: unknownSends{Jobs: []unknownSendOf{}},
 		Provider: providerReport{Verdicts: map[string]int{}, Answers: map[string]int{}},
 		Archives: archivesReport{Actions: map[string]int{}, Retention: float64(pv.Retention)}, Solo: r.app.solo(),
 	}
@@ -210,6 +221,10 @@ func (r *runReporter) done() {
 	v.Planned, v.Redriven, v.Settled, v.Discarded = all.Planned, all.Redriven, all.Settled, all.Discarded
 	v.Skipped, v.Failed, v.Unknown, v.Remaining = all.Skipped, all.Failed, all.Unknown, all.Remaining
 	v.ApprovedAt = moment(r.account.Approved)
+	for _, b := range r.account.Rollbacks {
+		v.Rollbacks = append(v.Rollbacks, rollbackNote{b.At.UTC(), b.By.Name, b.By.Known, term.Mask(b.Reason)})
+	}
+	v.RolledBack = r.account.TakenBack()
 	v.Classes = []classReport{}
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
 		c := classes[class]

@@ -48,8 +48,8 @@ var sqsCommands = map[string]struct {
 	"enqueue": {2, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) {
 		enqueueSQS(ts, s, args[0], ts.ReadFile(args[1]))
 	}},
-	// work QUEUE lets the reference worker handle all that is in it.
-	"work": {1, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { workSQS(ts, s, args[0]) }},
+	// work QUEUE [N] lets the reference worker handle all that is in it, or N copies.
+	"work": {1, func(ts *testscript.TestScript, s *sqsfake.Server, args []string) { workSQS(ts, s, args[0], args[1:]) }},
 	// fail QUEUE lets its consumers fail, until its policy has dead-lettered all.
 	"fail": {1, func(_ *testscript.TestScript, s *sqsfake.Server, args []string) { s.GiveUp(args[0]) }},
 	// holds QUEUE VISIBLE HIDDEN demands what is in it.

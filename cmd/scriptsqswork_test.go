@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http/httptest"
 	"strings"
 	"time"
@@ -13,14 +12,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/broker/sqs"
-	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/internal/ledger/sqlledger"
 	"github.com/redrivectl/redrivectl/internal/testservers/sqsfake"
-	"github.com/redrivectl/redrivectl/internal/worker"
 )
 
 // queuedJob is one line of a file that sqs enqueue reads: a job that the
@@ -62,8 +58,8 @@ func openScriptLedger(ts *testscript.TestScript) *sqlledger.Ledger {
 }
 
 // workSQS lets the reference worker handle a source queue until nothing is left
-// in it. It sends to the script's provider.
-func workSQS(ts *testscript.TestScript, s *sqsfake.Server, queue string) {
+// in it, or so many copies of it. It sends to the script's provider.
+func workSQS(ts *testscript.TestScript, s *sqsfake.Server, queue string, copies []string) {
 	ctx := context.Background()
 	l := openScriptLedger(ts)
 	defer func() { ts.Check(l.Close()) }()
@@ -75,15 +71,10 @@ func workSQS(ts *testscript.TestScript, s *sqsfake.Server, queue string) {
 	defer account.Close()
 	q, err := account.Open(ctx, queue)
 	ts.Check(err)
-	w := &worker.Worker{
-		Queue: q, Ledger: l, Renderings: l, Sender: &worker.HTTP{BaseURL: ts.Getenv("PROVIDER_URL"), Client: worker.NewClient()},
-		Decode: func(m broker.Message) (worker.Work, error) {
-			return worker.Work{Key: ledger.Key{JobKey: job.Decode(m, "digests").JobKey, Consumer: "mailer"}}, nil
-		},
-		Render:    func(m broker.Message, _ ledger.Row) ([]byte, error) { return json.Marshal(string(m.Body)) },
-		Retry:     classify.RetryPolicy{Base: time.Millisecond, Cap: time.Millisecond, Budget: 2},
-		ClaimLife: 2 * time.Second, Lease: 5 * time.Second, Batch: 10, Actor: "worker", Now: time.Now,
-		Rand: rand.New(rand.NewPCG(1, 2)), Report: func(err error) { ts.Logf("worker: %v", err) },
+	w := scriptMailer(ts, q, l)
+	if len(copies) > 0 {
+		scriptHandles(ts, w, sqsNumber(ts, copies[0]))
+		return
 	}
 	for end := time.Now().Add(scriptPatience); ; {
 		if _, err := w.Step(ctx); err != nil {

@@ -27,6 +27,9 @@ type Account struct {
 	// Records is how many there are between them that speak of the plan.
 	First, Last int64
 	Records     int
+	Rollbacks   []RunRollback
+
+	back map[int]bool // items that a rollback took back
 
 	plan   Plan
 	at     map[string]int // CopyID.String to index
@@ -48,10 +51,17 @@ type RunSession struct {
 	Ended RunState
 }
 
+// RunRollback is one rollback of a run.
+type RunRollback struct {
+	At     time.Time
+	By     audit.Person
+	Reason string
+}
+
 // NewAccount has seen no record yet.
 func NewAccount(p Plan) *Account {
 	n := len(p.Items)
-	a := &Account{plan: p, at: make(map[string]int, n), items: make([]audit.CopyState, n), unsure: make([]bool, n)}
+	a := &Account{plan: p, at: make(map[string]int, n), items: make([]audit.CopyState, n), unsure: make([]bool, n), back: map[int]bool{}}
 	for i, it := range p.Items {
 		a.at[it.Copy.String()] = i
 	}
@@ -70,10 +80,27 @@ func (a *Account) See(r audit.Record) {
 		a.Approved = r.Time
 	case r.Action == actionRun:
 		a.session(r)
+	case r.Action == ActionRollback:
+		a.rollback(r)
 	case r.Run != "" && r.CopyID != "":
 		a.copy(r)
 	}
 }
+
+func (a *Account) rollback(r audit.Record) {
+	switch i, ok := a.at[r.Details[detailCopy]]; {
+	case r.JobKey == "" && r.Phase == audit.Intent:
+		a.Rollbacks = append(a.Rollbacks, RunRollback{At: r.Time, By: r.Actor, Reason: r.Reason})
+	case ok && r.Phase == audit.Outcome && r.Result == audit.ResultDone:
+		a.back[i] = true
+	}
+}
+
+// Back reports that a rollback took item i back, by the log.
+func (a *Account) Back(i int) bool { return a.back[i] }
+
+// TakenBack counts the items that rollbacks took back.
+func (a *Account) TakenBack() int { return len(a.back) }
 
 // session begins one, or ends the one that is under way. What a person asked of the
 // run meanwhile does neither.

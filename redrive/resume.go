@@ -186,6 +186,7 @@ const (
 //	queued by this run                    publish again under the same attempt
 //	discarded by this run                 acknowledge, if the plan still permits it
 //	replaced by this run                  the edited copy's row, by this table
+//	failed by a rollback of this run      keep the copy: skipped
 //	failed                                keep the copy
 //	sending, fenced, queued by another    keep the copy: held
 //	unreadable, or anything else          keep everything: the intent stays open
@@ -213,6 +214,8 @@ func afterCrash(it *Item, run RunID, publish string, row *ledger.Lookup) (next, 
 		return toAcknowledge, all, ItemEnd{}
 	case it.isMoved(run, r):
 		return toAct, entry{intended: true, queued: true}, ItemEnd{}
+	case RolledBack(r, run):
+		return toClose, begun, ItemEnd{endSkipped, whyRolledBack}
 	case r.State == ledger.Failed:
 		return toClose, begun, ItemEnd{endFailed, "row_failed"}
 	default:

@@ -36,6 +36,7 @@ type Runner struct {
 	LedgerName string        // as configured
 	Plans      Plans
 	Runs       Runs
+	Rollbacks  Rollbacks // for Rollback alone
 	Archive    Archive
 	Assess     Assessor
 	// Decode reads a message as the planner did.

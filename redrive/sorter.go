@@ -87,7 +87,7 @@ func (s *sorter) sort(c candidate) error {
 	default:
 		s.items, s.customers = append(s.items, it), append(s.customers, j.CustomerID)
 		redrive := it.Action == reconcile.Redrive
-		s.overCap = s.overCap || redrive && c.published.Count >= s.cap
+		s.overCap = s.overCap || redrive && c.published.Count-c.published.RolledBack >= s.cap
 		s.elsewhere = s.elsewhere || redrive && it.Destination != s.derived(&it)
 	}
 	return nil

@@ -79,10 +79,13 @@ type Identity struct {
 
 // Published is what this store remembers of the redrives of one identity.
 type Published struct {
-	Count   int // publishes, rolled-back ones left out
-	Last    time.Time
-	LastRun RunID
-	Copies  []broker.CopyID // the dead copies that were published
+	Count int // publishes
+	// RolledBack are those of them that a rollback took back before anybody claimed
+	// them. They do not count in the cap on redrives.
+	RolledBack int
+	Last       time.Time
+	LastRun    RunID
+	Copies     []broker.CopyID // the dead copies that were published
 	// Attempt is the latest of the ledger row's that was published; 0: none.
 	Attempt int
 	// Replaced: an edited copy went in its place, or may have; ReplacedBy is the

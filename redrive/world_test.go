@@ -69,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	t.Cleanup(func() { w.must(w.queues.Close()) })
 	w.must(w.queues.CreateQueue(w.ctx, local.QueueConfig{Name: "dlq"}))
-	w.must(w.queues.CreateQueue(w.ctx, local.QueueConfig{Name: "src"}))
+	w.must(w.queues.CreateQueue(w.ctx, local.QueueConfig{Name: "src", DeadLetter: "dlq"}))
 	w.ledger, err = sqlledger.Open(w.ctx, sqlledger.Config{Path: filepath.Join(dir, "ledger.db"), Create: true, Now: w.clock, Consumer: "mailer"})
 	w.must(err)
 	w.must(w.ledger.Init(w.ctx))
@@ -267,7 +267,7 @@ func (w *world) approver(name string) *redrive.Approver {
 func (w *world) runner(id string) *redrive.Runner {
 	return &redrive.Runner{
 		Broker: &faultyBroker{w.broker, w}, Ledger: w.led(), LedgerName: "app",
-		Plans: w.store, Runs: &faultyRuns{w.store, w}, Archive: &faultyArchive{w.store, w},
+		Plans: w.store, Runs: &faultyRuns{w.store, w}, Rollbacks: w.store, Archive: &faultyArchive{w.store, w},
 		Assess: w.judge(), Decode: decode, Current: redrive.Digests{Policy: w.policy, Settings: "s1"},
 		Persons: redrive.Persons{Declared: true}, Owner: func(c classify.Class) string { return w.owners[c] }, Who: who("operator"),
 		NewRunID: func() redrive.RunID { return redrive.RunID(id) }, Now: w.clock, Sleep: w.sleep,

@@ -274,10 +274,16 @@ func (s *Store) SelfRedrives(ctx context.Context, queue string, since time.Time)
 	return n, nil
 }
 
+// backed says that a rollback took the job of record a back in its run: nobody
+// claims it any more. It is looked up by the job, since a run has many records.
+const backed = `EXISTS (SELECT 1 FROM audit b WHERE b.job_key = a.job_key AND b.job_key <> '' AND +b.run = a.run
+    AND b.action = 'rollback' AND b.phase = 'outcome' AND b.result = 'done')`
+
 // published are the copies of redrives whose publish happened, or may have. It is
 // one row per run and copy.
 const published = `SELECT a.run, a.copy_id, coalesce(i.copy_entity, ''), coalesce(i.copy_id, ''), max(a.time) AS at,
-  coalesce(max(CASE WHEN a.phase = 'outcome' AND a.record ->> 'ledger_row' = ? THEN a.record ->> 'attempt' END), 0)
+  coalesce(max(CASE WHEN a.phase = 'outcome' AND a.record ->> 'ledger_row' = ? THEN a.record ->> 'attempt' END), 0),
+  max(` + backed + `)
   FROM audit a LEFT JOIN plan_items i ON i.plan = a.plan AND i.copy = a.copy_id
   WHERE (%s) AND a.run <> ? AND ` + mayBeOut + `
   GROUP BY a.run, a.copy_id ORDER BY at, a.run`
@@ -354,10 +360,11 @@ func countPublished(ctx context.Context, q querier, p *redrive.Published, where 
 		var c broker.CopyID
 		var name string
 		var at int64
-		var attempt int
-		if err := rows.Scan(&p.LastRun, &name, &c.Entity, &c.ID, &at, &attempt); err != nil {
+		var attempt, back int
+		if err := rows.Scan(&p.LastRun, &name, &c.Entity, &c.ID, &at, &attempt, &back); err != nil {
 			return err
 		}
+		p.RolledBack += back
 		p.Attempt = max(p.Attempt, attempt)
 		if c.ID == "" {
 			c = splitCopy(name)

@@ -182,8 +182,8 @@ func (t *tx) readmit(ctx context.Context, b redrive.Begin) (redrive.StoredPlan, 
 	if err != nil {
 		return redrive.StoredPlan{}, err
 	}
-	if r.Lives {
-		return redrive.StoredPlan{}, t.taken(ctx, "plan", b.Run)
+	if err := t.refuseBusy(ctx, r, b); err != nil {
+		return redrive.StoredPlan{}, err
 	}
 	if r.State.Ended() {
 		return redrive.StoredPlan{}, refuse("run %s is %s: %w", b.Run, r.State, redrive.ErrRefused)

@@ -46,10 +46,14 @@ func (s *Store) SaveWish(ctx context.Context, w redrive.Wish, rec audit.Record) 
 		if err := mayAsk(w, r); err != nil {
 			return err
 		}
-		_, err := t.ExecContext(ctx, `INSERT OR REPLACE INTO wishes VALUES (?, ?, ?, ?, ?)`,
-			string(w.Run), string(w.Kind), w.Person, w.Reason, nanos(w.At))
-		return err
+		return t.keepWish(ctx, w)
 	})
+}
+
+func (t *tx) keepWish(ctx context.Context, w redrive.Wish) error {
+	_, err := t.ExecContext(ctx, `INSERT OR REPLACE INTO wishes VALUES (?, ?, ?, ?, ?)`,
+		string(w.Run), string(w.Kind), w.Person, w.Reason, nanos(w.At))
+	return err
 }
 
 // mayAsk refuses what cannot come to pass.
