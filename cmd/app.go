@@ -34,11 +34,22 @@ type app struct {
 	cfg     *config.Config
 	objects objectStore
 	live    *term.Progress // what is being told on standard error; nil: nothing
+	screen  *listener      // takes what is told in place of standard error; nil: none
 	closers []func() error
 }
 
 func newApp(env Env) *app {
 	return &app{args: env.Args, stdin: env.Stdin, stdout: env.Stdout, stderr: env.Stderr, getenv: env.Getenv, now: env.Now, output: outputTable}
+}
+
+// apart is another invocation in the same surroundings, with the same config. What
+// it opens is its own to close, and l hears what it tells.
+func (a *app) apart(l *listener) *app {
+	return &app{
+		args: a.args, stdin: a.stdin, stdout: a.stdout, stderr: a.stderr, getenv: a.getenv, now: a.now,
+		configPath: a.configPath, storePath: a.storePath, output: a.output, noColor: a.noColor, yes: a.yes,
+		cfg: a.cfg, screen: l,
+	}
 }
 
 // onClose registers what is to be closed when the command has ended, in reverse
@@ -67,6 +78,9 @@ func (a *app) terminal() term.Terminal {
 // are printed.
 func (a *app) progress() *term.Progress {
 	a.live.Finish()
+	if a.screen != nil {
+		return term.TellProgress(a.screen.step)
+	}
 	a.live = term.NewProgress(a.stderr, term.Detect(a.stderr, a.lookupEnv, a.noColor), a.output == outputJSON, a.now)
 	return a.live
 }
@@ -74,6 +88,10 @@ func (a *app) progress() *term.Progress {
 // note writes a line for people to standard error.
 func (a *app) note(format string, args ...any) {
 	a.live.Finish()
+	if a.screen != nil {
+		a.screen.note(fmt.Sprintf(format, args...))
+		return
+	}
 	_, _ = fmt.Fprintln(a.stderr, term.Text(fmt.Sprintf(format, args...))) // nowhere is left to tell of a failure
 }
 

@@ -95,15 +95,10 @@ func (o *listOptions) run(ctx context.Context) error {
 
 func (o *listOptions) list(ctx context.Context, src *source) error {
 	out := newListing(o, src)
-	keep := o.app.capture(ctx, src)
-	seen, err := src.look(ctx, o.limit, func(x reconcile.Assessed) error {
-		keep.add(x.Job)
-		return out.add(x)
-	})
+	seen, err := out.scan(ctx)
 	if err != nil {
 		return err
 	}
-	keep.finish(seen)
 	if err := out.known(); err != nil {
 		return err
 	}
@@ -156,6 +151,7 @@ type listing struct {
 	table   jobTable
 	classes map[string]*classTally
 	matched int
+	also    func(reconcile.Assessed, jobView) // sees every job; nil: nobody does
 }
 
 type classTally struct {
@@ -172,8 +168,24 @@ func newListing(o *listOptions, src *source) *listing {
 	return l
 }
 
+// scan looks, tallies what is seen, and keeps the look.
+func (l *listing) scan(ctx context.Context) (look, error) {
+	keep := l.o.app.capture(ctx, l.src)
+	seen, err := l.src.look(ctx, l.o.limit, func(x reconcile.Assessed) error {
+		keep.add(x.Job)
+		return l.add(x)
+	})
+	if err == nil {
+		keep.finish(seen)
+	}
+	return seen, err
+}
+
 func (l *listing) add(x reconcile.Assessed) error {
 	v := l.o.app.jobView(x)
+	if l.also != nil {
+		l.also(x, v)
+	}
 	t := l.classes[v.Class]
 	if t == nil {
 		t = &classTally{groups: newGroupTally(l.o.groupsOf(v.Class))}

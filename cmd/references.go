@@ -122,7 +122,7 @@ func (a *app) content(ctx context.Context, j job.Job, which string, reveal bool)
 	if res.State != reference.Verified {
 		return contentView{}, fail(exitFailed, "redrivectl show JOB lists its references", "reference %d cannot be shown (%s): %s", n+1, res.State, term.Mask(res.Why))
 	}
-	return contentView{n + 1, j.References[n].Kind, newPayloadView(b, reveal)}, nil
+	return contentView{n + 1, j.References[n].Kind, newPayloadView(b, term.PayloadOptions{Reveal: reveal})}, nil
 }
 
 func whichReference(j job.Job, which string) (int, error) {
@@ -146,7 +146,7 @@ func whichReference(j job.Job, which string) (int, error) {
 }
 
 // newPayloadView renders content for reading, masked unless it is revealed.
-func newPayloadView(b []byte, reveal bool) payloadView {
-	p := term.Payload(b, term.PayloadOptions{Reveal: reveal})
-	return payloadView{Form: string(p.Form), Text: p.Text, Bytes: len(b), Cut: p.Cut}
+func newPayloadView(b []byte, o term.PayloadOptions) payloadView {
+	p := term.Payload(b, o)
+	return payloadView{Form: string(p.Form), Text: p.Text, Bytes: len(b), Cut: p.Cut, Masked: p.Masked}
 }

@@ -47,7 +47,7 @@ func newRootCmd(a *app) *cobra.Command {
 	f.BoolVar(&a.noColor, "no-color", false, "never colour the output")
 	f.BoolVar(&a.yes, "yes", false, "answer yes where the command would ask")
 	must(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputForms, cobra.ShellCompDirectiveNoFileComp)))
-	addGroup(c, "See what is there:", newListCmd(a), newShowCmd(a), newTraceCmd(a), newStatusCmd(a), newExportCmd(a))
+	addGroup(c, "See what is there:", newListCmd(a), newShowCmd(a), newTraceCmd(a), newStatusCmd(a), newTriageCmd(a), newExportCmd(a))
 	addGroup(c, "Review by hand:", newHoldCmd(a), newReleaseCmd(a))
 	addGroup(c, "Recover:", newReconcileCmd(a), newPlanCmd(a), newApprovalsCmd(a), newApproveCmd(a), newRejectCmd(a),
 		newRevokeCmd(a), newRunCmd(a), newPauseCmd(a), newResumeCmd(a), newAbortCmd(a), newRollbackCmd(a), newRunsCmd(a), newImportCmd(a))

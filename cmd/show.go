@@ -3,6 +3,8 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/job"
@@ -17,6 +19,7 @@ type showOptions struct {
 	queue  string
 	reveal bool
 	reason string
+	form   string // of the payload; empty: as suits it
 	// reference is whose content is to be shown: its number, or its kind.
 	reference string
 }
@@ -42,6 +45,9 @@ the config names, verified, and not kept.`,
 			if o.reason != "" && !o.reveal {
 				return usagef("--reason goes with --reveal")
 			}
+			if o.form != "" && !slices.Contains(payloadForms, o.form) {
+				return usagef("--form %s: use one of %s", o.form, strings.Join(payloadForms, ", "))
+			}
 			o.job = args[0]
 			return o.run(c.Context())
 		},
@@ -49,6 +55,8 @@ the config names, verified, and not kept.`,
 	a.queueFlag(c, &o.queue, "look for the job in this queue alone")
 	c.Flags().BoolVar(&o.reveal, "reveal", false, "show secrets in payload and attributes; recorded in the audit log")
 	c.Flags().StringVar(&o.reason, "reason", "", "why the secrets are needed, for the audit log")
+	c.Flags().StringVar(&o.form, "form", "", "how to show the payload, where that is possible: "+strings.Join(payloadForms, ", ")+" (default what suits it)")
+	must(c.RegisterFlagCompletionFunc("form", cobra.FixedCompletions(payloadForms, cobra.ShellCompDirectiveNoFileComp)))
 	c.Flags().StringVar(&o.reference, "reference", "", "show what the job points to: a number of the list, or payload, rendering, stack_trace")
 	must(c.RegisterFlagCompletionFunc("reference", cobra.FixedCompletions(
 		[]string{job.RefPayload, job.RefRendering, job.RefStackTrace}, cobra.ShellCompDirectiveNoFileComp)))
@@ -60,28 +68,38 @@ func (o *showOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.reveal {
-		if err := o.recordReveal(ctx, found); err != nil {
-			return err
-		}
-	}
-	v := o.view(found)
-	v.References = o.app.referenceViews(ctx, found.assessed.Job)
-	if v.LivePlan, err = o.livePlan(ctx, found.assessed.Job); err != nil {
-		return err
-	}
-	if o.reference != "" {
-		c, err := o.app.content(ctx, found.assessed.Job, o.reference, o.reveal)
-		if err != nil {
-			return err
-		}
-		v.Content = &c
-	}
-	if err := o.addHistory(ctx, found, &v); err != nil {
+	v, err := o.sheet(ctx, found)
+	if err != nil {
 		return err
 	}
 	return o.app.print(v.result())
 }
+
+// sheet is all that is known of the job. That secrets are shown is recorded before
+// anything else.
+func (o *showOptions) sheet(ctx context.Context, found located) (v showView, err error) {
+	if o.reveal {
+		if err := o.recordReveal(ctx, found); err != nil {
+			return v, err
+		}
+	}
+	v = o.view(found)
+	v.References = o.app.referenceViews(ctx, found.assessed.Job)
+	if v.LivePlan, err = o.livePlan(ctx, found.assessed.Job); err != nil {
+		return v, err
+	}
+	if o.reference != "" {
+		c, err := o.app.content(ctx, found.assessed.Job, o.reference, o.reveal)
+		if err != nil {
+			return v, err
+		}
+		v.Content = &c
+	}
+	return v, o.addHistory(ctx, found, &v)
+}
+
+// payloadForms are how a payload can be shown.
+var payloadForms = []string{string(term.FormJSON), string(term.FormText), string(term.FormHex)}
 
 // livePlan is the plan that has the job and is not at its end; nil: none.
 func (o *showOptions) livePlan(ctx context.Context, j job.Job) (*string, error) {
@@ -121,7 +139,7 @@ func (o *showOptions) view(found located) showView {
 	x := found.assessed
 	v := showView{
 		Job: o.app.jobView(x), Copies: found.copies, Revealed: o.reveal, Attributes: []attributeView{},
-		Payload:  newPayloadView(x.Job.Payload, o.reveal),
+		Payload:  newPayloadView(x.Job.Payload, term.PayloadOptions{Reveal: o.reveal, Form: term.Form(o.form)}),
 		Attempts: []attemptView{}, History: []eventView{},
 	}
 	for _, set := range [][]broker.Attribute{x.Job.Message.Attributes, x.Job.Message.System} {

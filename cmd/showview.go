@@ -35,10 +35,11 @@ type attributeView struct {
 }
 
 type payloadView struct {
-	Form  string `json:"form"`
-	Text  string `json:"text"`
-	Bytes int    `json:"bytes"`
-	Cut   bool   `json:"cut"`
+	Form   string `json:"form"`
+	Text   string `json:"text"`
+	Bytes  int    `json:"bytes"`
+	Cut    bool   `json:"cut"`
+	Masked bool   `json:"masked"`
 }
 
 type attemptView struct {
@@ -90,6 +91,18 @@ func (v showView) jobRows() [][]string {
 }
 
 func (v showView) result() result {
+	rows := v.rows()
+	rows = append(rows, []string{"payload", fmt.Sprintf("%d bytes, %s, SHA-256 %s", v.Payload.Bytes, v.Payload.Form, v.Job.PayloadSHA256)})
+	rows = append(rows, v.Payload.lines()...)
+	if c := v.Content; c != nil {
+		rows = append(rows, []string{"reference " + strconv.Itoa(c.N), fmt.Sprintf("%d bytes, %s, verified", c.Payload.Bytes, c.Payload.Form)})
+		rows = append(rows, c.Payload.lines()...)
+	}
+	return result{Object: v, Headers: []string{"what", "value"}, Rows: rows}
+}
+
+// rows are all that is known but the contents, one thing a row.
+func (v showView) rows() [][]string {
 	j, rows := v.Job, v.jobRows()
 	if v.Permits != nil {
 		rows = append(rows, []string{"a redrive needs", *v.Permits})
@@ -109,23 +122,27 @@ func (v showView) result() result {
 	if j.Unwrap {
 		rows = append(rows, []string{"unwrapped", "a redrive sends the original alone, without the wrapper that holds it"})
 	}
+	rows = append(rows, v.attemptRows()...)
+	rows = append(rows, v.historyRows()...)
+	for _, at := range v.Attributes {
+		rows = append(rows, []string{"attribute", fmt.Sprintf("%s (%s): %s", at.Name, at.Type, at.Value)})
+	}
+	return rows
+}
+
+func (v showView) attemptRows() (rows [][]string) {
 	for _, at := range v.Attempts {
 		rows = append(rows, []string{"attempt " + strconv.Itoa(at.Attempt), fmt.Sprintf("claimed %s, error %s, effect %s, resolved by %s, request ID %s",
 			timeText(at.ClaimedAt), or(at.ErrorClass), or(at.Effect), or(at.Resolved), or(at.RequestID))})
 	}
+	return rows
+}
+
+func (v showView) historyRows() (rows [][]string) {
 	for _, e := range v.History {
 		rows = append(rows, []string{utc(e.At), e.sentence()})
 	}
-	for _, at := range v.Attributes {
-		rows = append(rows, []string{"attribute", fmt.Sprintf("%s (%s): %s", at.Name, at.Type, at.Value)})
-	}
-	rows = append(rows, []string{"payload", fmt.Sprintf("%d bytes, %s, SHA-256 %s", v.Payload.Bytes, v.Payload.Form, j.PayloadSHA256)})
-	rows = append(rows, v.Payload.lines()...)
-	if c := v.Content; c != nil {
-		rows = append(rows, []string{"reference " + strconv.Itoa(c.N), fmt.Sprintf("%d bytes, %s, verified", c.Payload.Bytes, c.Payload.Form)})
-		rows = append(rows, c.Payload.lines()...)
-	}
-	return result{Object: v, Headers: []string{"what", "value"}, Rows: rows}
+	return rows
 }
 
 // lines are the rows of a payload's text.

@@ -47,6 +47,7 @@ type look struct {
 	Counted    string
 	Total      int64
 	LookCounts bool
+	Retention  time.Duration // of the queue; 0: for ever, or not told
 }
 
 // isFile reports whether an argument names a dump: "-", or an existing path
@@ -152,7 +153,7 @@ func (s *source) look(ctx context.Context, limit int, each func(reconcile.Assess
 		if err != nil {
 			return l, err
 		}
-		l.Total, l.LookCounts, l.Counted = d.Depth.Total(), d.LookCounts, countedHow(d.Depth)
+		l.Total, l.LookCounts, l.Counted, l.Retention = d.Depth.Total(), d.LookCounts, countedHow(d.Depth), d.Retention
 	}
 	b := &assessing{source: s, ctx: ctx, each: each, total: l.Total}
 	c, err := s.browse(ctx, limit, b.add)

@@ -76,8 +76,10 @@ func (t *tracer) gather(ctx context.Context) error {
 	if err := t.openStore(ctx); err != nil {
 		return err
 	}
-	for _, name := range t.queues() {
-		t.looks = append(t.looks, t.lookAt(ctx, name))
+	if t.looks == nil {
+		for _, name := range t.queues() {
+			t.looks = append(t.looks, t.lookAt(ctx, name))
+		}
 	}
 	if err := t.resolve(ctx); err != nil {
 		return err
@@ -164,11 +166,15 @@ func (v traceView) result() result {
 		at := e.At.Format(time.RFC3339Nano)
 		r.Elements = append(r.Elements, e)
 		r.Rows = append(r.Rows, []string{at, e.Clock, e.Source, or(e.Who), e.What, or(e.JobKey), or(e.LedgerRow), or(e.MessageID), or(e.RequestID)})
-		what := e.What
-		if e.Who != nil {
-			what = *e.Who + ": " + what
-		}
-		r.Wide = append(r.Wide, []string{e.At.Format("2006-01-02 15:04:05.000"), e.Source, what})
+		r.Wide = append(r.Wide, []string{e.At.Format("2006-01-02 15:04:05.000"), e.Source, e.sentence()})
 	}
 	return r
+}
+
+// sentence tells the entry with who did it.
+func (e traceEntry) sentence() string {
+	if e.Who == nil {
+		return e.What
+	}
+	return *e.Who + ": " + e.What
 }

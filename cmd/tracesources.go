@@ -25,7 +25,7 @@ type tracer struct {
 	ask   bool   // the provider too
 
 	st      *store.Store // nil: none, or not to be read
-	looks   []queueLook
+	looks   []queueLook  // nil: the queues are looked at first
 	names   []store.Name // of the job, once it is known which one is meant
 	rows    []tracedRow
 	entries []traceEntry

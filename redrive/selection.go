@@ -80,6 +80,26 @@ func (s Selection) Validate() error {
 	return err
 }
 
+// WhereError is a mistake in Selection.Where. Line and Column count from 1.
+type WhereError struct {
+	Line, Column int
+	Message      string
+}
+
+func (e *WhereError) Error() string {
+	return fmt.Sprintf("--where: line %d, column %d: %s", e.Line, e.Column, e.Message)
+}
+
+// Filter gives what decides, job by job, whether a plan made now would select it.
+// A mistake in Where is a *WhereError.
+func (s Selection) Filter(now time.Time) (func(reconcile.Assessed) (bool, error), error) {
+	m, err := s.matcher(now)
+	if err != nil {
+		return nil, err
+	}
+	return m.matches, nil
+}
+
 // matcher decides job by job.
 type matcher struct {
 	s     Selection
@@ -105,7 +125,7 @@ func (s Selection) matcher(now time.Time) (*matcher, error) {
 	ast, issues := env.Compile(s.Where)
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
-		return nil, fmt.Errorf("--where: line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, first.Message)
+		return nil, &WhereError{first.Location.Line(), first.Location.Column() + 1, first.Message}
 	}
 	if ast.OutputType() != cel.BoolType {
 		return nil, errors.New("--where: the expression is not a condition")

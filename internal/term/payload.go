@@ -34,6 +34,7 @@ const (
 type PayloadOptions struct {
 	Max    int  // bytes of output; 0 means DefaultPayloadMax
 	Reveal bool // leave secrets as they are; whoever sets it writes an audit record
+	Form   Form // how it is shown, where that is possible; empty: as suits it
 }
 
 // Rendering is a payload made fit for a terminal.
@@ -58,7 +59,7 @@ func Payload(b []byte, o PayloadOptions) Rendering {
 		r.Text = fmt.Sprintf("(%s, too large to be shown)", Bytes(int64(len(b))))
 		return r
 	}
-	r.Form, r.Text, r.Masked = renderWhole(b, o.Reveal)
+	r.Form, r.Text, r.Masked = renderWhole(b, o)
 	limit := o.Max
 	if limit <= 0 {
 		limit = DefaultPayloadMax
@@ -67,15 +68,16 @@ func Payload(b []byte, o PayloadOptions) Rendering {
 	return r
 }
 
-func renderWhole(b []byte, reveal bool) (form Form, text string, masked bool) {
-	if !utf8.Valid(b) {
+func renderWhole(b []byte, o PayloadOptions) (form Form, text string, masked bool) {
+	reveal := o.Reveal
+	if !utf8.Valid(b) || o.Form == FormHex {
 		shown := string(b)
 		if !reveal {
 			shown = Mask(shown)
 		}
 		return FormHex, hexLines([]byte(shown)), shown != string(b)
 	}
-	if plain, err := layOutJSON(b, "  ", false); err == nil {
+	if plain, err := layOutJSON(b, "  ", false); err == nil && o.Form != FormText {
 		if reveal {
 			return FormJSON, string(plain), false
 		}

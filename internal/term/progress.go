@@ -33,7 +33,11 @@ type Progress struct {
 	last   time.Time
 	drawn  bool
 	broken bool // nothing is told any more
+	tell   func(Step)
 }
+
+// TellProgress gives each step to tell, as it comes, and writes nothing.
+func TellProgress(tell func(Step)) *Progress { return &Progress{tell: tell} }
 
 // NewProgress tells the progress on w, which t describes. Time is what now says.
 // With quiet it returns the silent Progress.
@@ -52,6 +56,10 @@ func NewProgress(w io.Writer, t Terminal, quiet bool, now func() time.Time) *Pro
 // Update tells a step, unless the last one was told just now.
 func (p *Progress) Update(s Step) {
 	if p == nil {
+		return
+	}
+	if p.tell != nil {
+		p.tell(s)
 		return
 	}
 	p.mu.Lock()

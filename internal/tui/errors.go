@@ -1,0 +1,6 @@
+package tui
+
+import "errors"
+
+// errNoReason stands where the audit log must be able to explain something.
+var errNoReason = errors.New("a reason is needed: the audit log needs it")

@@ -1,0 +1,105 @@
+package tui
+
+import (
+	"github.com/charmbracelet/bubbles/key"
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// keymap is every key of the screen. docs/triage.md has its table from here.
+type keymap struct {
+	Up, Down, PageUp, PageDown, Top, Bottom Key
+	Open, Back, Help, Quit, Suspend         Key
+	Look                                    Key
+
+	Filter, Condition, Clear, Sort, Reverse Key
+
+	Form, Reveal, Fetch, Timeline Key
+
+	Yes, No, Accept, Cancel Key
+}
+
+// Key is one key, or several that do the same. Help has what the key line at the
+// foot of the screen says of it, and Does what the help and the docs say.
+type Key struct {
+	key.Binding
+	Does string
+}
+
+func bind(show, short, does string, ks ...string) Key {
+	return Key{key.NewBinding(key.WithKeys(ks...), key.WithHelp(show, short)), does}
+}
+
+// is reports whether a key that was pressed is this one.
+func (k Key) is(msg tea.KeyMsg) bool { return key.Matches(msg, k.Binding) }
+
+// keys are the ones in force. What a pane takes of them is said by Panes.
+var keys = keymap{
+	Up:       bind("↑ k", "up", "up", "up", "k"),
+	Down:     bind("↓ j", "down", "down", "down", "j"),
+	PageUp:   bind("pgup ^b", "page up", "a page up", "pgup", "ctrl+b"),
+	PageDown: bind("pgdn ^f", "page down", "a page down", "pgdown", "ctrl+f"),
+	Top:      bind("home g", "top", "to the top", "home", "g"),
+	Bottom:   bind("end G", "bottom", "to the bottom", "end", "G"),
+	Open:     bind("enter → l", "open", "open what the cursor is on", "enter", "right", "l"),
+	Back:     bind("esc ← h", "back", "back to the pane before", "esc", "left", "h"),
+	Help:     bind("?", "keys", "the keys of this pane", "?", "f1"),
+	Quit:     bind("q ^c", "quit", "quit", "q", "ctrl+c"),
+	Suspend:  bind("^z", "suspend", "suspend; what is under way is given up first, so that it holds nothing meanwhile", "ctrl+z"),
+	Look:     bind("r F5", "look", "look again; the line at the top says whether that counts as a receive", "r", "f5"),
+
+	Filter:    bind("/", "filter", "show what has these words, or class:, region:, schema: with values apart by commas", "/"),
+	Condition: bind(":", "condition", "show what a CEL condition lets pass, as plan create --where takes it", ":"),
+	Clear:     bind("x", "all", "drop filter and condition", "x"),
+	Sort:      bind("s", "sort", "sort by the next column", "s"),
+	Reverse:   bind("S", "turn", "sort the other way round", "S"),
+
+	Form:     bind("f", "form", "payload as JSON, text or hex", "f"),
+	Reveal:   bind("R", "reveal", "show secrets as they are; asks why, and is recorded in the audit log", "R"),
+	Fetch:    bind("p", "payload", "look at the queue again for a payload that was not kept", "p"),
+	Timeline: bind("t", "time line", "the job's time line, and back", "t"),
+
+	Yes:    bind("y", "yes", "do it", "y", "Y"),
+	No:     bind("n esc", "no", "leave it; nothing is changed", "n", "N", "esc"),
+	Accept: bind("enter", "accept", "take what was typed", "enter"),
+	Cancel: bind("esc ^c", "leave", "leave it", "esc", "ctrl+c"),
+}
+
+// Keys of one pane, as help and docs list them.
+type Keys struct {
+	Pane string
+	Keys []Key
+}
+
+// Panes lists the keys of each pane.
+func Panes() []Keys {
+	walk := []Key{keys.Up, keys.Down, keys.PageUp, keys.PageDown, keys.Top, keys.Bottom}
+	everywhere := []Key{keys.Back, keys.Quit, keys.Suspend}
+	with := func(own ...Key) []Key { return append(append([]Key{}, own...), everywhere...) }
+	return []Keys{
+		{"everywhere", append([]Key{keys.Help}, walk...)},
+		{paneQueues, with(keys.Open, keys.Look, keys.Sort, keys.Reverse)},
+		{paneClasses, with(keys.Open, keys.Look, keys.Sort, keys.Reverse)},
+		{paneJobs, with(keys.Open, keys.Filter, keys.Condition, keys.Clear, keys.Sort, keys.Reverse, keys.Look)},
+		{paneJob, with(keys.Form, keys.Reveal, keys.Fetch, keys.Timeline)},
+		{"question", []Key{keys.Yes, keys.No}},
+		{"input line", []Key{keys.Accept, keys.Cancel}},
+	}
+}
+
+// Names of the panes.
+const (
+	paneQueues  = "queues"
+	paneClasses = "classes"
+	paneJobs    = "jobs"
+	paneJob     = "job"
+)
+
+// keysOf are a pane's own keys.
+func keysOf(pane string) []Key {
+	for _, k := range Panes() {
+		if k.Pane == pane {
+			return k.Keys
+		}
+	}
+	return nil
+}

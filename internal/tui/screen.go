@@ -1,0 +1,325 @@
+package tui
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/redrivectl/redrivectl/internal/term"
+)
+
+// pane is one thing that the screen shows, as large as the screen lets it be.
+type pane interface {
+	name() string  // one of the names of the panes, for its keys
+	title() string // where the person is: a part of the head line, cleaned
+	// key takes a key that the screen has no use for itself.
+	key(s *Screen, msg tea.KeyMsg) tea.Cmd
+	// told takes everything that is no key: what was asked for has come, or the
+	// look that it stands on is another one now.
+	told(s *Screen, msg tea.Msg) tea.Cmd
+	// status is the line below the head; view is the rest, h lines.
+	status(s *Screen) string
+	view(s *Screen, w, h int) []string
+}
+
+// Outcome is what the screen has to tell after it is gone.
+type Outcome struct{}
+
+// Screen is the state of the triage screen.
+type Screen struct {
+	desk    Desk
+	options Options
+	styles  styles
+	parent  context.Context //nolint:containedctx // The screen's own life, which commands of bubbletea are not given.
+	ctx     context.Context //nolint:containedctx // The same until the next suspension.
+	end     context.CancelFunc
+	under   works
+	send    func(tea.Msg)
+
+	width, height int
+	panes         []pane // the last one is shown
+	books         map[string]*book
+	help          bool
+	input         *input    // a line being typed; nil: none
+	question      *question // that waits for an answer; nil: none
+	note          note
+	outcome       Outcome
+}
+
+// note is one line of news, until the next key.
+type note struct {
+	text string
+	bad  bool
+}
+
+func newScreen(ctx context.Context, d Desk, o Options) *Screen {
+	s := &Screen{desk: d, options: o, styles: newStyles(o.Output, o.Color), parent: ctx, width: 80, height: 24, books: map[string]*book{}}
+	s.ctx, s.end = context.WithCancel(ctx)
+	s.panes = []pane{newQueuesPane()}
+	if o.Queue != "" {
+		s.panes = append(s.panes, newClassesPane(o.Queue))
+	}
+	return s
+}
+
+// close ends what is under way and waits for it.
+func (s *Screen) close() {
+	s.end()
+	s.under.finish()
+}
+
+// run makes a command of something that asks the desk. close waits for it.
+func (s *Screen) run(ask func(ctx context.Context) tea.Msg) tea.Cmd {
+	ctx := s.ctx
+	return func() tea.Msg {
+		if !s.under.begin() {
+			return nil
+		}
+		defer s.under.Done()
+		return ask(ctx)
+	}
+}
+
+// works count what is under way. Once they are over nothing begins any more.
+type works struct {
+	sync.WaitGroup
+	mu   sync.Mutex
+	over bool
+}
+
+func (w *works) begin() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
+		w.Add(1)
+	}
+	return !w.over
+}
+
+// finish waits for all, and lets nothing begin after it.
+func (w *works) finish() {
+	w.mu.Lock()
+	w.over = true
+	w.mu.Unlock()
+	w.Wait()
+}
+
+// Init asks for what is shown first.
+func (s *Screen) Init() tea.Cmd {
+	cmds := []tea.Cmd{s.describe(), s.clock()}
+	if s.options.Queue != "" {
+		cmds = append(cmds, s.look(s.options.Queue))
+	}
+	return tea.Batch(cmds...)
+}
+
+// ticked moves what is told of time, and begins the looks that are due.
+type ticked time.Time
+
+const tick = time.Second
+
+func (s *Screen) clock() tea.Cmd {
+	if s.options.ticks != nil {
+		return s.options.ticks()
+	}
+	return tea.Tick(tick, func(t time.Time) tea.Msg { return ticked(t) })
+}
+
+func (s *Screen) top() pane { return s.panes[len(s.panes)-1] }
+
+func (s *Screen) push(p pane) { s.panes = append(s.panes, p) }
+
+// update takes one message and gives the command that follows from it.
+func (s *Screen) update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		s.width, s.height = msg.Width, msg.Height
+		return nil
+	case tea.KeyMsg:
+		return s.key(msg)
+	case ticked:
+		return tea.Batch(s.due(), s.clock())
+	case suspended:
+		s.ctx, s.end = context.WithCancel(s.parent)
+		return tea.Suspend
+	case tea.ResumeMsg:
+		s.say("back again; what was being looked at was given back before")
+		return s.describe()
+	default:
+		return s.told(msg)
+	}
+}
+
+// told keeps what has come and hands it to the panes, also to those beneath.
+func (s *Screen) told(msg tea.Msg) tea.Cmd {
+	s.keep(msg)
+	cmds := []tea.Cmd{}
+	for _, p := range s.panes {
+		cmds = append(cmds, p.told(s, msg))
+	}
+	return tea.Batch(cmds...)
+}
+
+func (s *Screen) key(msg tea.KeyMsg) tea.Cmd {
+	s.note = note{}
+	switch {
+	case keys.Suspend.is(msg):
+		return s.suspend()
+	case s.help:
+		s.help = false
+		return nil
+	case s.question != nil:
+		return s.answer(msg)
+	case s.input != nil:
+		return s.typed(msg)
+	case keys.Help.is(msg):
+		s.help = true
+		return nil
+	case keys.Quit.is(msg):
+		return tea.Quit
+	case keys.Back.is(msg):
+		s.back()
+		return nil
+	default:
+		return s.top().key(s, msg)
+	}
+}
+
+func (s *Screen) back() {
+	if len(s.panes) > 1 {
+		s.panes = s.panes[:len(s.panes)-1]
+	}
+}
+
+// suspended says that nothing is under way any more.
+type suspended struct{}
+
+// suspend ends what is under way before the process stops, since a stopped
+// process could neither renew nor give back what it holds.
+func (s *Screen) suspend() tea.Cmd {
+	s.end()
+	return func() tea.Msg {
+		s.under.Wait()
+		return suspended{}
+	}
+}
+
+func (s *Screen) say(text string) { s.note = note{text: text} }
+func (s *Screen) fail(err error)  { s.note = note{text: why(err), bad: true} }
+func (s *Screen) now() time.Time  { return s.options.Now() }
+func (s *Screen) small() bool     { return s.width < 40 || s.height < 8 }
+func (s *Screen) crumbs() string {
+	names := make([]string, len(s.panes))
+	for i, p := range s.panes {
+		names[i] = p.title()
+	}
+	return strings.Join(names, " › ")
+}
+
+// View draws the whole screen.
+func (s *Screen) View() string {
+	if s.small() {
+		return cut("make this terminal larger", s.width)
+	}
+	foot := s.foot()
+	if most := s.height - 5; len(foot) > most { // the end of it says what is asked
+		foot = foot[len(foot)-most:]
+	}
+	lines := []string{s.styles.title.Render(pad(cutFront("redrivectl triage  "+s.crumbs(), s.width), s.width))}
+	for _, l := range fewLines(s.top().status(s), s.width, 2) {
+		lines = append(lines, s.styles.faint.Render(l))
+	}
+	h := s.height - len(lines) - len(foot)
+	if s.help {
+		lines = append(lines, s.helpLines(s.width, h)...)
+	} else {
+		lines = append(lines, s.top().view(s, s.width, h)...)
+	}
+	return strings.Join(append(lines, foot...), "\n")
+}
+
+// footnotes say all of a row, which the columns of a list may cut: below a line that
+// is left free, each in at most two lines.
+func (s *Screen) footnotes(w int, texts ...string) []string {
+	lines := []string{""}
+	for _, t := range texts {
+		for _, l := range fewLines(t, w, 2) {
+			lines = append(lines, s.styles.faint.Render(l))
+		}
+	}
+	return lines[:min(len(lines), max(s.height/3, 1))]
+}
+
+// foot is what stands below the pane: a question, a line being typed or the news,
+// and the keys.
+func (s *Screen) foot() []string {
+	hints := s.styles.faint.Render(pad(s.hints(), s.width))
+	switch {
+	case s.question != nil:
+		return append(s.question.lines(s), hints)
+	case s.input != nil:
+		return append(s.input.lines(s), hints)
+	default:
+		return []string{s.news(), hints}
+	}
+}
+
+func (s *Screen) news() string {
+	text := pad(s.note.text, s.width)
+	if s.note.bad {
+		return s.styles.bad.Render(pad("! "+s.note.text, s.width))
+	}
+	if s.note.text == "" {
+		text = pad(s.progress(), s.width)
+	}
+	return text
+}
+
+// progress tells of the looks under way.
+func (s *Screen) progress() string {
+	var parts []string
+	for _, b := range s.books {
+		if b.busy {
+			parts = append(parts, b.step.words())
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// words say how far some work has come.
+func (p Step) words() string {
+	text := tidy(p.What) + ": " + term.Count(p.Done)
+	if p.Total > 0 {
+		text += " of " + term.Count(p.Total)
+	}
+	return text
+}
+
+// hints are the keys that the pane takes, as many as fit.
+func (s *Screen) hints() string {
+	name := s.top().name()
+	switch {
+	case s.help:
+		return "any key: back"
+	case s.question != nil:
+		name = "question"
+	case s.input != nil:
+		name = "input line"
+	}
+	hint := func(k Key) string { return k.Help().Key + " " + k.Help().Desc }
+	last := ""
+	if s.input == nil && s.question == nil {
+		last = hint(keys.Help) // which tells of those that do not fit
+	}
+	text := ""
+	for _, k := range keysOf(name) {
+		next := text + hint(k) + "  "
+		if width(next)+width(last) > s.width {
+			break
+		}
+		text = next
+	}
+	return text + last
+}
