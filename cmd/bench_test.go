@@ -47,13 +47,15 @@ type benchWorld struct {
 	dir string
 }
 
-// benchBinary builds the program as a release is built.
-func benchBinary(b *testing.B) string {
-	b.Helper()
-	path := filepath.Join(b.TempDir(), "redrivectl")
-	out, err := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/redrivectl/redrivectl").CombinedOutput()
+// plainBinary builds the program as a release is built.
+func plainBinary(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "redrivectl")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/redrivectl/redrivectl")
+	build.Env = append(os.Environ(), "GOFLAGS=") // without the race detector of the tests
+	out, err := build.CombinedOutput()
 	if err != nil {
-		b.Fatalf("go build: %v\n%s", err, out)
+		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return path
 }
@@ -197,7 +199,7 @@ func (w *benchWorld) approved(queue string, n int, flags ...string) (plan string
 // BenchmarkListMemory lists 10,000 and 100,000 messages of 1 KiB by class, and
 // says how the peaks compare: a look's memory must not grow with the queue.
 func BenchmarkListMemory(b *testing.B) {
-	bin := benchBinary(b)
+	bin := plainBinary(b)
 	small, large := newBenchWorld(b, bin, "plain", 10_000), newBenchWorld(b, bin, "plain", 100_000)
 	var few, many cost
 	for b.Loop() {
@@ -212,7 +214,7 @@ func BenchmarkListMemory(b *testing.B) {
 // BenchmarkPlanMemory plans one job in ten of 10,000 and of 100,000 messages of
 // 1 KiB, and says what each further message costs.
 func BenchmarkPlanMemory(b *testing.B) {
-	bin := benchBinary(b)
+	bin := plainBinary(b)
 	small, large := newBenchWorld(b, bin, "plain", 10_000), newBenchWorld(b, bin, "plain", 100_000)
 	plan := []string{"plan", "create", "plain", "--region", "r7", "--max", "10000", "--rate", "100000/s", "--reason", "benchmark", "--dry-run"}
 	var few, many cost
@@ -228,7 +230,7 @@ func BenchmarkPlanMemory(b *testing.B) {
 // BenchmarkRun plans and runs 10,000 messages of 1 KiB with the program itself.
 func BenchmarkRun(b *testing.B) {
 	const n = 10_000
-	bin := benchBinary(b)
+	bin := plainBinary(b)
 	for _, q := range []struct{ name, queue string }{{"ledger", "digests"}, {"no_ledger", "plain"}} {
 		b.Run(q.name, func(b *testing.B) {
 			seeded := newBenchWorld(b, bin, q.queue, n)
@@ -258,7 +260,7 @@ func BenchmarkRun(b *testing.B) {
 // prints the ratio of the two speeds and how many records shared a commit.
 func BenchmarkAudit(b *testing.B) {
 	const n = 2_000
-	bin := benchBinary(b)
+	bin := plainBinary(b)
 	for _, q := range []struct{ name, queue string }{{"ledger", "digests"}, {"no_ledger", "plain"}} {
 		b.Run(q.name, func(b *testing.B) {
 			seeded := newBenchWorld(b, bin, q.queue, n)

@@ -93,7 +93,7 @@ func newSQSWorld(b *testing.B) *sqsWorld {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := &sqsWorld{bin: benchBinary(b), self: self, url: os.Getenv(benchRigEnv)}
+	w := &sqsWorld{bin: plainBinary(b), self: self, url: os.Getenv(benchRigEnv)}
 	w.rounds = benchList(b, benchRoundsEnv, "2", strconv.Atoi)[0]
 	w.connections = benchList(b, benchConnectionsEnv, strconv.Itoa(sqsConnections), strconv.Atoi)[0]
 	if w.url == "" {

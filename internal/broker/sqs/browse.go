@@ -28,8 +28,10 @@ const (
 	// when it still counts some.
 	proof    = 3
 	stubborn = 12
-	// releaseTime bounds the giving back after a look.
+	// releaseTime bounds the giving back after a look, and releaseEach is what every
+	// copy of a long one adds to it.
 	releaseTime = 30 * time.Second
+	releaseEach = time.Millisecond
 )
 
 // Browse implements broker.Broker. SQS has no peek: the look receives with a
@@ -39,7 +41,7 @@ func (q *Queue) Browse(ctx context.Context, limit int, each func(broker.Message)
 	if err := ctx.Err(); err != nil {
 		return broker.Completeness{Why: "stopped"}, err
 	}
-	l := &look{queue: q, limit: limit, each: each, ctx: ctx, seen: map[string]bool{}, held: map[string]broker.Delivery{}, groups: map[string]int{}}
+	l := &look{queue: q, limit: limit, each: each, ctx: ctx, seen: map[string]lent{}, groups: map[string]int{}}
 	err := l.receiveAll()
 	why := l.incomplete(context.WithoutCancel(ctx), err)
 	if n := l.giveBack(context.WithoutCancel(ctx)); n > 0 && why == "" {
@@ -56,13 +58,36 @@ type look struct {
 	ctx   context.Context //nolint:containedctx // One look's own.
 
 	mu     sync.Mutex
-	seen   map[string]bool            // by message ID
-	held   map[string]broker.Delivery // the same, without content
-	groups map[string]int             // copies seen of each group of a FIFO queue
-	renews time.Time                  // when the first lease has to be renewed
-	wanted int                        // reserved by receives under way
-	empty  int                        // receives in a row that brought nothing
-	stop   string                     // why it ends before the queue is empty
+	seen   map[string]lent // by message ID
+	held   int             // how many of them are
+	groups map[string]int  // copies seen of each group of a FIFO queue
+	renews time.Time       // when the first lease has to be renewed
+	wanted int             // reserved by receives under way
+	empty  int             // receives in a row that brought nothing
+	stop   string          // why it ends before the queue is empty
+}
+
+// lent is all that is kept of a copy: a look can hold a hundred thousand.
+type lent struct {
+	receipt string // empty: it is not held any more
+	until   int64  // the lease, in nanoseconds since 1970
+}
+
+// delivery is the copy as far as renewing and giving back need it.
+func (l *look) delivery(id string) broker.Delivery {
+	c := l.seen[id]
+	m := broker.Message{Copy: broker.CopyID{Entity: l.queue.facts.arn, ID: id}, MessageID: id}
+	return broker.Delivery{Message: m, Receipt: c.receipt, LeaseUntil: time.Unix(0, c.until)}
+}
+
+func (l *look) deliveries(ids []string) []broker.Delivery {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ds := make([]broker.Delivery, len(ids))
+	for i, id := range ids {
+		ds[i] = l.delivery(id)
+	}
+	return ds
 }
 
 func (l *look) receiveAll() error {
@@ -115,7 +140,7 @@ func (l *look) reserve() int {
 	if l.limit > 0 {
 		n = min(n, l.limit-len(l.seen)-l.wanted)
 	}
-	if len(l.held)+l.wanted+n > maxInFlight {
+	if l.held+l.wanted+n > maxInFlight {
 		l.stop = fmt.Sprintf("SQS lends at most %d copies at once", maxInFlight)
 		return 0
 	}
@@ -148,14 +173,12 @@ func (l *look) took(n int, ds []broker.Delivery, err error) error {
 }
 
 func (l *look) show(d broker.Delivery) error {
-	l.hold(d)
-	if l.seen[d.MessageID] {
+	if again := l.hold(d); again {
 		return nil
 	}
 	if err := l.ctx.Err(); err != nil {
 		return err
 	}
-	l.seen[d.MessageID] = true
 	if l.queue.facts.fifo {
 		l.groups[d.OrderKey]++
 	}
@@ -165,15 +188,21 @@ func (l *look) show(d broker.Delivery) error {
 	return l.each(d.Message)
 }
 
-func (l *look) hold(d broker.Delivery) {
-	d.Message = broker.Message{Copy: d.Copy, MessageID: d.MessageID}
-	l.held[d.MessageID] = d
-	l.renewBy(d)
+// hold keeps the lease, and reports whether the copy was seen before. The caller
+// holds the lock.
+func (l *look) hold(d broker.Delivery) (again bool) {
+	was, again := l.seen[d.MessageID]
+	if was.receipt == "" {
+		l.held++
+	}
+	l.seen[d.MessageID] = lent{d.Receipt, d.LeaseUntil.UnixNano()}
+	l.renewBy(d.LeaseUntil)
+	return again
 }
 
 // renewBy notes when a lease has to be renewed. The caller holds the lock.
-func (l *look) renewBy(d broker.Delivery) {
-	if at := d.LeaseUntil.Add(-lookLease / 2); l.renews.IsZero() || at.Before(l.renews) {
+func (l *look) renewBy(until time.Time) {
+	if at := until.Add(-lookLease / 2); l.renews.IsZero() || at.Before(l.renews) {
 		l.renews = at
 	}
 }
@@ -213,7 +242,7 @@ func (l *look) incomplete(ctx context.Context, err error) string {
 	if err != nil {
 		return "what is left could not be counted"
 	}
-	elsewhere := d.InFlight - int64(len(l.held))
+	elsewhere := d.InFlight - int64(l.held)
 	var parts []string
 	for _, p := range []struct {
 		n    int64
@@ -258,11 +287,12 @@ func (l *look) depthOfGroups() string {
 // forgotten: its copy will come again.
 func (l *look) renew(ctx context.Context) error {
 	for part := range slices.Chunk(l.due(), maxEntries) {
-		rs := l.queue.Extend(context.WithoutCancel(ctx), part, lookLease)
+		rs := l.queue.Extend(context.WithoutCancel(ctx), l.deliveries(part), lookLease)
 		l.mu.Lock()
-		for i, d := range part {
-			if rs[i].Outcome == broker.Refused {
-				delete(l.held, d.MessageID)
+		for i, id := range part {
+			if rs[i].Outcome == broker.Refused && l.seen[id].receipt != "" {
+				l.seen[id] = lent{}
+				l.held--
 			}
 		}
 		l.mu.Unlock()
@@ -271,8 +301,8 @@ func (l *look) renew(ctx context.Context) error {
 }
 
 // due are the copies whose leases end soon. Between two renewals nothing is
-// searched for them: a look can hold a hundred thousand.
-func (l *look) due() []broker.Delivery {
+// searched for them.
+func (l *look) due() (ids []string) {
 	now := l.queue.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,44 +310,48 @@ func (l *look) due() []broker.Delivery {
 		return nil
 	}
 	l.renews = time.Time{}
-	var due []broker.Delivery
-	for id, d := range l.held {
-		if d.LeaseUntil.Sub(now) <= lookLease/2 {
-			due = append(due, d)
-			d.LeaseUntil = now.Add(lookLease) // so that no other receiver renews it too
-			l.held[id] = d
+	renewed := now.Add(lookLease)
+	for id, c := range l.seen {
+		if c.receipt == "" {
+			continue
 		}
-		l.renewBy(d)
+		if c.until-now.UnixNano() <= int64(lookLease/2) {
+			ids = append(ids, id)
+			c.until = renewed.UnixNano() // so that no other receiver renews it too
+			l.seen[id] = c
+		}
+		l.renewBy(time.Unix(0, c.until))
 	}
-	return due
+	return ids
 }
 
 // giveBack releases what the look holds, many batches at once, and returns how
 // many copies stay hidden. Releasing twice is harmless, so what failed is tried
 // once more.
 func (l *look) giveBack(ctx context.Context) int {
-	ctx, cancel := context.WithTimeout(ctx, releaseTime)
-	defer cancel()
-	var left []broker.Delivery
-	for _, d := range l.held {
-		left = append(left, d)
+	left := make([]string, 0, l.held)
+	for id, c := range l.seen {
+		if c.receipt != "" {
+			left = append(left, id)
+		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, releaseTime+time.Duration(len(left))*releaseEach)
+	defer cancel()
 	for range 2 {
 		left = l.release(ctx, left)
 	}
 	return len(left)
 }
 
-// release returns the deliveries that could not be given back. One whose lease
-// is over hides nothing.
-func (l *look) release(ctx context.Context, ds []broker.Delivery) []broker.Delivery {
+// release returns the copies that could not be given back. One whose lease is over
+// hides nothing.
+func (l *look) release(ctx context.Context, ids []string) (left []string) {
 	var mu sync.Mutex
-	var left []broker.Delivery
 	var g errgroup.Group
 	g.SetLimit(2 * receivers)
-	for part := range slices.Chunk(ds, maxEntries) {
+	for part := range slices.Chunk(ids, maxEntries) {
 		g.Go(func() error {
-			for i, r := range l.queue.Release(ctx, part) {
+			for i, r := range l.queue.Release(ctx, l.deliveries(part)) {
 				if r.Outcome != broker.Done && !errors.Is(r.Err, broker.ErrLeaseLost) {
 					mu.Lock()
 					left = append(left, part[i])

@@ -155,3 +155,7 @@ func text(s *string) string {
 	}
 	return *s
 }
+
+// own is text that may be kept: the client cuts the strings of an answer from one
+// block of memory, all of which the shortest of them would hold.
+func own(s *string) string { return strings.Clone(text(s)) }

@@ -18,7 +18,7 @@ import (
 // message is what was received, in the contract's form. SQS gives attributes no
 // order, so they are sorted by name.
 func (q *Queue) message(m types.Message) (broker.Message, error) {
-	id := text(m.MessageId)
+	id := own(m.MessageId)
 	out := broker.Message{
 		Copy: broker.CopyID{Entity: q.facts.arn, ID: id}, MessageID: id, Body: []byte(text(m.Body)),
 	}

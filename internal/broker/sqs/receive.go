@@ -62,7 +62,7 @@ func (q *Queue) Receive(ctx context.Context, r broker.Request) ([]broker.Deliver
 func receipts(ms []types.Message, until time.Time) []broker.Delivery {
 	ds := make([]broker.Delivery, len(ms))
 	for i, m := range ms {
-		ds[i] = broker.Delivery{Receipt: text(m.ReceiptHandle), LeaseUntil: until}
+		ds[i] = broker.Delivery{Receipt: own(m.ReceiptHandle), LeaseUntil: until}
 	}
 	return ds
 }
@@ -77,7 +77,7 @@ func (q *Queue) deliveries(ms []types.Message, until time.Time) ([]broker.Delive
 		if err != nil {
 			return nil, err
 		}
-		ds[i] = broker.Delivery{Message: got, Receipt: text(m.ReceiptHandle), LeaseUntil: until}
+		ds[i] = broker.Delivery{Message: got, Receipt: own(m.ReceiptHandle), LeaseUntil: until}
 	}
 	return ds, nil
 }
