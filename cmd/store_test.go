@@ -1,10 +1,14 @@
 package cmd
 
 import (
+	"bytes"
+	"context"
 	"database/sql"
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/redrivectl/redrivectl/internal/store"
 )
@@ -54,5 +58,31 @@ func TestPruneWhileRead(t *testing.T) {
 	}
 	if code, v := prune(); code != exitDone || v.Captures != 0 || !v.Erased {
 		t.Errorf("exit %d, %+v", code, v)
+	}
+}
+
+// TestInterruptedWhileOpening: whoever interrupts a command before its store is open
+// for writing is told that, and not that the audit log cannot be written.
+func TestInterruptedWhileOpening(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	path := filepath.Join(home, "store.db")
+	for _, args := range [][]string{
+		{"resume", "81c2", "--yes"},
+		{"run", "3f9a", "--yes"},
+		{"approve", "3f9a", "--items", "1", "--reason", "ok"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var out, errs bytes.Buffer
+		code := Run(ctx, Env{
+			Args: append(args, "--store", path), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Now: time.Now,
+			Getenv: func(name string) string {
+				return map[string]string{"HOME": home, "XDG_STATE_HOME": home, "XDG_CONFIG_HOME": home}[name]
+			},
+		})
+		if code != exitInterrupted || errs.String() != "redrivectl: interrupted\n" || out.Len() > 0 {
+			t.Errorf("%s: exit %d, %q, %q", args[0], code, out.String(), errs.String())
+		}
 	}
 }

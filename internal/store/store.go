@@ -91,6 +91,9 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		s.now = time.Now
 	}
 	if err := s.openWriting(ctx, o); err != nil {
+		if ctx.Err() != nil { // whatever the driver makes of being interrupted
+			err = ctx.Err()
+		}
 		return nil, notWritable("open store "+path, err)
 	}
 	return s, nil
@@ -138,10 +141,14 @@ func (s *Store) StoreID() string { return s.id }
 func (s *Store) Path() string { return s.path }
 
 // notWritable names the action that failed on a store, and marks the error so
-// that whoever gets it starts nothing.
+// that whoever gets it starts nothing. An action that was given up says nothing of
+// the store, and its own error is as good a reason to start nothing.
 func notWritable(what string, err error) error {
-	if err == nil || errors.Is(err, audit.ErrNotWritable) {
+	switch {
+	case err == nil, errors.Is(err, audit.ErrNotWritable):
 		return err
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return fmt.Errorf("%s: %w: %w", what, audit.ErrNotWritable, err)
 }
