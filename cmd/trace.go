@@ -21,8 +21,8 @@ and audit records. KEY is a job key, a message ID, or a unique beginning of one
 that a queue or the store knows; the job need not be in any queue any more.
 
 Each entry says by whose clock it is, because clocks disagree. A source that does
-not answer is named, and the others are shown. With --ask the provider is asked
-now; nothing is kept of its answer. Nothing is changed.`,
+not answer is named, the others are shown, and the exit code is 3. With --ask the
+provider is asked now; nothing is kept of its answer. Nothing is changed.`,
 		Example: "  redrivectl trace 7e37a8fe\n  redrivectl trace 7e37a8fe --ask\n  redrivectl trace 7e37a8fe -o json",
 		Args:    exactArgs("KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -34,7 +34,7 @@ now; nothing is kept of its answer. Nothing is changed.`,
 	}
 	a.queueFlag(c, &t.queue, "look in this queue, its ledger and its provider alone")
 	c.Flags().BoolVar(&t.ask, "ask", false, "ask the provider now")
-	return exits(c, exitInterrupted)
+	return exits(c, exitPartly, exitInterrupted)
 }
 
 // traceView is the trace shape of docs/json-output.md.
@@ -52,12 +52,17 @@ func (t *tracer) run(ctx context.Context) error {
 	if err := t.gather(ctx); err != nil {
 		return err
 	}
+	silent := 0
 	for _, s := range t.sources {
 		if s.silent() {
+			silent++
 			t.app.note("%s did not answer: %s", s.Source, or(s.Why))
 		}
 	}
-	return t.app.print(t.view().result())
+	if err := t.app.print(t.view().result()); err != nil || silent == 0 {
+		return err
+	}
+	return silently(exitPartly)
 }
 
 // gather asks every source. It fails when the text names several jobs, or when
