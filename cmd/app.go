@@ -95,20 +95,26 @@ func (a *app) note(format string, args ...any) {
 	_, _ = fmt.Fprintln(a.stderr, term.Text(fmt.Sprintf(format, args...))) // nowhere is left to tell of a failure
 }
 
+// configFile is the config that is in force; empty: there is none.
+func (a *app) configFile() (string, error) {
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the working directory: %w", err)
+	}
+	path, _, err := config.Find(a.configPath, a.getenv, os.UserConfigDir, wd)
+	return path, err
+}
+
 // config loads the configuration once.
 func (a *app) config() (*config.Config, error) {
 	if a.cfg != nil {
 		return a.cfg, nil
 	}
-	wd, err := os.Getwd()
-	if err != nil {
-		return nil, fmt.Errorf("find the working directory: %w", err)
-	}
-	path, found, err := config.Find(a.configPath, a.getenv, os.UserConfigDir, wd)
+	path, err := a.configFile()
 	if err != nil {
 		return nil, err
 	}
-	if found {
+	if path != "" {
 		a.cfg, err = config.Load(path, a.getenv)
 	} else {
 		a.cfg, err = config.Default(a.getenv)

@@ -146,7 +146,7 @@ func (a *app) abortDead(ctx context.Context, st *store.Store, r redrive.RunRecor
 }
 
 // lift lets a paused run go on.
-func (a *app) lift(ctx context.Context, st *store.Store, r redrive.RunRecord) error {
+func (a *app) lift(ctx context.Context, st *store.Store, r redrive.RunRecord, reason string) error {
 	w := r.Wish
 	if err := a.confirm(fmt.Sprintf("Let run %s on %s go on? It was paused by %s: %s", short(string(r.ID)), r.Queue, w.Person, term.Mask(w.Reason))); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (a *app) lift(ctx context.Context, st *store.Store, r redrive.RunRecord) er
 	if err != nil {
 		return err
 	}
-	if _, err := by.Lift(ctx, r.ID); err != nil {
+	if _, err := by.Lift(ctx, r.ID, reason); err != nil {
 		return withHint(err, "redrivectl runs show "+short(string(r.ID)))
 	}
 	return a.printControl(ctx, st, r.ID)

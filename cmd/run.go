@@ -336,7 +336,7 @@ func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*r
 	progress := a.progress()
 	return &redrive.Runner{
 		Broker: q.broker, Ledger: q.ledger, LedgerName: q.cfg.Ledger, Plans: st, Runs: st, Rollbacks: st, Archive: st, Assess: a.judge(q, st), Decode: q.decode,
-		Current: digests, Persons: a.persons(), Owner: func(c classify.Class) string { return q.policy.Of(c, "").Owner },
+		Current: digests, InForce: (&settingsInForce{app: a, queue: q.name}).now, Persons: a.persons(), Owner: func(c classify.Class) string { return q.policy.Of(c, "").Owner },
 		Who: who, NewRunID: func() redrive.RunID { return redrive.RunID(randomHex()) },
 		Now: a.now, Sleep: sleep, Ticks: ticks,
 		LeaseTTL: leaseTTL, DeliveryLease: deliveryLease, EmptyTries: emptyTries, EmptyWait: emptyWait, Workers: batchesAtOnce(q.broker),

@@ -58,30 +58,29 @@ func soFar(ctx context.Context, st *store.Store, r redrive.RunRecord) (redrive.R
 }
 
 func newRunsListCmd(a *app) *cobra.Command {
-	return exits(&cobra.Command{
+	var watch bool
+	c := &cobra.Command{
 		Use: "list [QUEUE]", Short: "List runs, newest first",
-		Example: "  redrivectl runs list\n  redrivectl runs list digests -o json", Args: atMostOne("QUEUE"),
+		Long: `List runs, newest first. With --watch, show how far the living ones are until none
+lives any more, and then the list. With -o jsonl that prints each run that lives at
+each change. Ctrl-C ends the watch alone.`,
+		Example: "  redrivectl runs list\n  redrivectl runs list digests -o json\n  redrivectl runs list --watch", Args: atMostOne("QUEUE"),
 		ValidArgsFunction: a.completeQueues,
-		RunE:              func(c *cobra.Command, args []string) error { return a.listRuns(c.Context(), optional(args)) },
-	}, exitRefused)
+		RunE:              func(c *cobra.Command, args []string) error { return a.listRuns(c.Context(), optional(args), watch) },
+	}
+	c.Flags().BoolVar(&watch, "watch", false, "wait until no run lives")
+	return exits(c, exitRefused, exitInterrupted)
 }
 
-func (a *app) listRuns(ctx context.Context, queue string) error {
+func (a *app) listRuns(ctx context.Context, queue string, watch bool) error {
 	st, err := a.storeToRead(ctx)
 	if err != nil {
 		return err
 	}
-	views := []runRecordView{}
+	var views []runRecordView
 	if st != nil {
-		rs, err := st.ListRuns(ctx, queue)
-		if err != nil {
+		if views, err = a.runViews(ctx, st, queue); err != nil {
 			return err
-		}
-		for _, r := range rs {
-			if r, err = soFar(ctx, st, r); err != nil {
-				return err
-			}
-			views = append(views, newRunRecordView(r, a.now()))
 		}
 	}
 	if len(views) == 0 {
@@ -89,8 +88,30 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 			return err
 		}
 	}
+	if watch && len(views) > 0 {
+		return a.watchRuns(ctx, queue)
+	}
+	return a.print(runsResult(views))
+}
+
+func (a *app) runViews(ctx context.Context, st *store.Store, queue string) ([]runRecordView, error) {
+	rs, err := st.ListRuns(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	var views []runRecordView
+	for _, r := range rs {
+		if r, err = soFar(ctx, st, r); err != nil {
+			return nil, err
+		}
+		views = append(views, newRunRecordView(r, a.now()))
+	}
+	return views, nil
+}
+
+func runsResult(views []runRecordView) result {
 	r := result{
-		Object:       map[string]any{"runs": views},
+		Object:       map[string]any{"runs": append([]runRecordView{}, views...)},
 		Headers:      []string{"run", "plan", "queue", "state", "planned", "redriven", "settled", "discarded", "skipped", "unknown", "remaining", "started", "holder"},
 		WideHeaders:  []string{"run", "queue", "state", "started", "done", "holder", "plan"},
 		BriefHeaders: []string{"run", "queue", "state", "started", "done"},
@@ -105,7 +126,7 @@ func (a *app) listRuns(ctx context.Context, queue string) error {
 		r.Brief = append(r.Brief, brief)
 		r.Wide = append(r.Wide, append(slices.Clip(brief), v.Holder, short(v.Plan)))
 	}
-	return a.print(r)
+	return r
 }
 
 // done says in a few words how far a run came.

@@ -1,6 +1,7 @@
 package redrive
 
 import (
+	"context"
 	"fmt"
 )
 
@@ -20,7 +21,7 @@ func (r *Runner) mayBegin(sp StoredPlan, p Plan, as []Approval) error {
 	if !sp.State.Open() {
 		return fmt.Errorf("plan %s is %s: %w", sp.ID, sp.State, ErrRefused)
 	}
-	if why := r.changedSince(p); why != "" {
+	if why := r.changedSince(p, r.Current); why != "" {
 		return fmt.Errorf("plan %s: %s: %w", sp.ID, why, ErrRefused)
 	}
 	if err := r.sameBounds(sp.ID, p); err != nil {
@@ -54,14 +55,26 @@ func (r *Runner) sameBounds(id PlanID, p Plan) error {
 	return nil
 }
 
+// inForce are the policy and the settings as they are now.
+func (r *Runner) inForce(ctx context.Context) (Digests, error) {
+	if r.InForce == nil {
+		return r.Current, nil
+	}
+	d, err := r.InForce(ctx)
+	if err != nil {
+		return d, fmt.Errorf("policy and settings in force: %w", err)
+	}
+	return d, nil
+}
+
 // changedSince names what is not as it was when the plan was made.
-func (r *Runner) changedSince(p Plan) string {
+func (r *Runner) changedSince(p Plan, now Digests) string {
 	switch {
 	case p.Store != r.Plans.StoreID():
 		return "it was made in another store"
-	case p.PolicySHA256 != r.Current.Policy:
+	case p.PolicySHA256 != now.Policy:
 		return "policy changed"
-	case p.SettingsSHA256 != r.Current.Settings:
+	case p.SettingsSHA256 != now.Settings:
 		return "settings changed"
 	default:
 		return ""

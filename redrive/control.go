@@ -73,9 +73,10 @@ func (c *Controller) Ask(ctx context.Context, prefix string, kind WishKind, reas
 	return c.Runs.SaveWish(ctx, w, controlRecord(c.Who, step, reason))
 }
 
-// Lift takes the pause of a living run back. Results are as LiftPause's.
-func (c *Controller) Lift(ctx context.Context, run RunID) (RunRecord, error) {
-	return c.Runs.LiftPause(ctx, run, controlRecord(c.Who, stepLiftPause, ""))
+// Lift takes the pause of a living run back. The reason may be empty: that the
+// pause is over is one. Results are as LiftPause's.
+func (c *Controller) Lift(ctx context.Context, run RunID, reason string) (RunRecord, error) {
+	return c.Runs.LiftPause(ctx, run, controlRecord(c.Who, stepLiftPause, reason))
 }
 
 func controlRecord(by audit.Who, step, reason string) audit.Record {

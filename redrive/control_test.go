@@ -30,7 +30,7 @@ func (w *world) asks(kind redrive.WishKind) {
 
 func (w *world) lifts() {
 	w.t.Helper()
-	_, err := w.controller().Lift(w.ctx, "run1")
+	_, err := w.controller().Lift(w.ctx, "run1", "")
 	w.must(err)
 }
 
@@ -240,7 +240,7 @@ func TestPausedRunDies(t *testing.T) {
 	if _, err := w.controller().Ask(w.ctx, "run1", redrive.WishPause, "x"); !errors.Is(err, redrive.ErrRefused) {
 		t.Errorf("a dead run was paused: %v", err)
 	}
-	if _, err := w.controller().Lift(w.ctx, "run1"); !errors.Is(err, redrive.ErrRefused) {
+	if _, err := w.controller().Lift(w.ctx, "run1", ""); !errors.Is(err, redrive.ErrRefused) {
 		t.Errorf("a dead run's pause was lifted: %v", err)
 	}
 	e, err := w.resume()

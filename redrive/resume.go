@@ -33,7 +33,9 @@ func (r *Runner) Resume(ctx context.Context, prefix string) (Ended, error) {
 	if p.Store != r.Plans.StoreID() {
 		return Ended{}, fmt.Errorf("plan %s was made in another store: %w", sp.ID, ErrRefused)
 	}
-	lease, err := r.Runs.Resume(ctx, rr.ID, r.begin(sp.ID, rr.ID), r.startRecord(sp, rr.ID, stepResume))
+	rec := r.startRecord(sp, rr.ID, stepResume)
+	rec.Reason = firstOf(r.Reason, rec.Reason)
+	lease, err := r.Runs.Resume(ctx, rr.ID, r.begin(sp.ID, rr.ID), rec)
 	if err != nil {
 		return Ended{}, err // it names the run, or whoever has the queue
 	}

@@ -42,13 +42,17 @@ type Runner struct {
 	// Decode reads a message as the planner did.
 	Decode func(broker.Message) job.Job
 
+	// Current are the digests that a run begins with. InForce tells them anew before
+	// each batch, so that a change ends the run; nil: they cannot change.
 	Current Digests
+	InForce func(context.Context) (Digests, error)
 	Persons
 	// Owner is who owns the jobs of a class, as the policy says; empty: nobody.
 	// It goes with what is archived.
 	Owner func(classify.Class) string
 
 	audit.Who
+	Reason   string // why a run is resumed; empty: the plan's
 	NewRunID func() RunID
 	Now      func() time.Time
 	// Sleep waits, or returns ctx's error when ctx ends first.

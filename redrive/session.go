@@ -333,7 +333,11 @@ func (s *session) permit(ctx context.Context) error {
 	if err := w.aborted(); err != nil {
 		return err
 	}
-	if why := s.changedSince(s.plan); why != "" {
+	now, err := s.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	if why := s.changedSince(s.plan, now); why != "" {
 		return &StoppedError{Why: why, At: s.Now()}
 	}
 	if err := s.mayStart(); err != nil {

@@ -49,7 +49,8 @@ type world struct {
 	noLedger bool
 	readOnly bool
 	orphans  []audit.Record
-	sends    map[string]int // the provider's log
+	disk     redrive.Digests // what is in force
+	sends    map[string]int  // the provider's log
 }
 
 func newWorld(t *testing.T) *world {

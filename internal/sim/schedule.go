@@ -174,7 +174,7 @@ func (p *proc) ask(ctx context.Context) {
 		p.note("pause %s: %v", id, err)
 		if err == nil {
 			p.wait(p.upTo(3 * time.Minute))
-			_, err = c.Lift(ctx, id)
+			_, err = c.Lift(ctx, id, "")
 			p.note("lift the pause of %s: %v", id, err)
 		}
 	}
