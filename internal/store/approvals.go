@@ -93,7 +93,7 @@ func recordedStatements(ctx context.Context, q querier, id redrive.PlanID) (map[
 			digests[r.Seq] = digest
 		}
 		return nil
-	}, selectRows+` WHERE plan = ? AND plan <> '' AND action IN ('approve', 'reject', 'revoke')`, string(id))
+	}, selectRows+` WHERE plan = ? AND plan <> '' AND `+ofPlan+` AND action IN ('approve', 'reject', 'revoke')`, string(id))
 	return digests, err
 }
 

@@ -272,7 +272,9 @@ func conditions(q audit.Query) (string, []any) {
 		}
 	}
 	add(`run = ? AND run <> ''`, q.Run)
-	add(`plan = ? AND plan <> ''`, q.Plan)
+	if q.Plan != "" {
+		terms, args = append(terms, `seq IN `+inPlan), append(args, q.Plan, q.Plan, q.Plan)
+	}
 	add(`queue = ?`, q.Queue)
 	add(`action = ?`, q.Action)
 	add(`phase = ?`, string(q.Phase))
@@ -283,14 +285,17 @@ func conditions(q audit.Query) (string, []any) {
 		if job.key == "" {
 			continue
 		}
-		terms = append(terms, `(job_key `+job.is+` AND job_key <> '' OR `+indexed+` `+job.is+` AND `+indexed+` IS NOT NULL)`)
-		for range 2 * strings.Count(job.is, "?") {
+		terms = append(terms, `(seq IN `+following("job_key", job.is)+` OR `+indexed+` `+job.is+` AND `+indexed+` IS NOT NULL)`)
+		for range 3 * strings.Count(job.is, "?") {
 			args = append(args, job.key)
 		}
 	}
-	add(`message_id = ? AND message_id <> ''`, q.MessageID)
+	for _, one := range []struct{ column, value string }{{"message_id", q.MessageID}, {"customer", q.Customer}} {
+		if one.value != "" {
+			terms, args = append(terms, `seq IN `+following(one.column, `= ?`)), append(args, one.value, one.value)
+		}
+	}
 	add(`copy_id = ? AND copy_id <> ''`, q.CopyID)
-	add(`customer = ? AND customer <> ''`, q.Customer)
 	if q.After > 0 {
 		terms, args = append(terms, `seq > ?`), append(args, q.After)
 	}

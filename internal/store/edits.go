@@ -67,7 +67,7 @@ func (s *Store) ReplacedOf(ctx context.Context, ids []redrive.Identity, except r
 }
 
 func replacedOf(ctx context.Context, q querier, id redrive.Identity, except redrive.RunID) (by string, err error) {
-	query, args := fmt.Sprintf(replaced, `WHERE a.job_key = ? AND a.job_key <> ''`), []any{id.JobKey}
+	query, args := fmt.Sprintf(replaced, `WHERE a.seq IN `+following("job_key", `= ?`)), []any{id.JobKey, id.JobKey}
 	if id.JobKey == "" {
 		query = fmt.Sprintf(replaced, `JOIN plan_items i ON i.plan = a.plan AND i.copy = a.copy_id WHERE `+samePayload)
 		args = samePayloadArgs(id)

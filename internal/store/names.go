@@ -57,7 +57,7 @@ func (s *Store) Names(ctx context.Context, text string) ([]Name, error) {
 			where += ` OR (message_id >= ?1 AND message_id < ?1 || char(0x10ffff) AND message_id <> '') OR copy = ?1`
 		}
 		if strings.Contains(source, "FROM audit") {
-			where = strings.Replace(where, " OR copy =", " OR copy_id =", 1)
+			where = strings.ReplaceAll(strings.Replace(where, " OR copy = ?1", " OR copy_id = ?1 AND copy_id <> ''", 1), " <> '')", " <> '' AND "+leads+")")
 		}
 		err := each(ctx, s.read, func(rows *sql.Rows) error {
 			var n Name

@@ -327,7 +327,7 @@ func inOtherRuns(ctx context.Context, q querier, ids []redrive.Identity, except 
 		in[key] = true
 		return err
 	}, `SELECT k.value FROM json_each(?1) k
-  WHERE EXISTS (SELECT 1 FROM audit a WHERE a.job_key = k.value AND a.job_key <> '' AND a.action = 'redrive' AND a.run <> ?2)
+  WHERE EXISTS (SELECT 1 FROM audit a WHERE a.job_key = k.value AND a.job_key <> '' AND `+leads+` AND a.action = 'redrive' AND a.run <> ?2)
     OR EXISTS (SELECT 1 FROM audit a WHERE `+replacedBy+` = k.value AND `+replacedBy+` IS NOT NULL AND a.action = 'redrive' AND a.run <> ?2)`,
 		string(asked), string(except))
 	return in, err
@@ -347,7 +347,7 @@ func publishedOf(ctx context.Context, q querier, id redrive.Identity, except red
 	}
 	edited := replacedBy + ` = ? AND ` + replacedBy + ` IS NOT NULL`
 	if id.JobKey != "" {
-		return count(`a.job_key = ? AND a.job_key <> '' OR `+edited, id.JobKey, id.JobKey)
+		return count(`a.seq IN `+following("job_key", `= ?`)+` OR `+edited, id.JobKey, id.JobKey, id.JobKey)
 	}
 	return errors.Join(
 		count(samePayload, samePayloadArgs(id)...),

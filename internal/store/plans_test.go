@@ -228,12 +228,14 @@ func TestPublishedOf(t *testing.T) {
 	id := f.plan(t, "1", item(1), keyless, item(3))
 	log := f.Fenced(f.begin(t, id, "aa01"))
 	publish := func(n int, result, key string) {
-		r := step(n, audit.Outcome, "publish", result)
-		r.JobKey, r.Plan = key, string(id)
-		if attempt := n + 1; key != "" {
-			r.LedgerRow, r.Attempt = "app/mailer/"+key, &attempt
+		rs := []audit.Record{step(n, audit.Intent, "", ""), step(n, audit.Outcome, "publish", result), step(n, audit.Outcome, "close", "failed")}
+		for i := range rs {
+			rs[i].JobKey, rs[i].Plan = key, string(id)
+			if attempt := n + 1; key != "" {
+				rs[i].LedgerRow, rs[i].Attempt = "app/mailer/"+key, &attempt
+			}
 		}
-		if _, err := log.Append(ctx, r); err != nil {
+		if _, err := log.Append(ctx, rs...); err != nil {
 			t.Fatal(err)
 		}
 		f.clock.add(time.Second)

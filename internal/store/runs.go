@@ -72,7 +72,7 @@ func (t *tx) admit(ctx context.Context, b redrive.Begin, check func(redrive.Stor
 func (t *tx) vouched(ctx context.Context, id redrive.PlanID) error {
 	var made, begun bool
 	err := t.QueryRowContext(ctx, `SELECT coalesce(max(action = 'plan'), 0), coalesce(max(action = 'run' AND step = 'start'), 0)
-  FROM audit WHERE plan = ? AND plan <> '' AND action IN ('plan', 'run')`, string(id)).Scan(&made, &begun)
+  FROM audit WHERE plan = ? AND plan <> '' AND `+ofPlan+` AND action IN ('plan', 'run')`, string(id)).Scan(&made, &begun)
 	switch {
 	case err != nil:
 		return err

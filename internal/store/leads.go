@@ -1,0 +1,45 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+)
+
+// leads are the records by which the log finds a job: all but the outcomes of a
+// run's publishes and acknowledgements, which follow an intent of the same run
+// and copy. Those are two of three, and an entry in an index costs as much as the
+// rest of a record. SQLite uses the indexes below where a query has these very
+// conditions.
+const (
+	leads = `(phase <> 'outcome' OR run = '' OR step NOT IN ('publish', 'ack'))`
+	// ofPlan are the records of a plan but those of its run's jobs.
+	ofPlan = `(copy_id = '' OR run = '')`
+)
+
+// leadsOf is leads for the table as l.
+const leadsOf = `(l.phase <> 'outcome' OR l.run = '' OR l.step NOT IN ('publish', 'ack'))`
+
+// narrowIndexes leaves out of the indexes what another record of the job leads to.
+func narrowIndexes(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `DROP INDEX audit_plan; DROP INDEX audit_job; DROP INDEX audit_message; DROP INDEX audit_customer;
+CREATE INDEX audit_plan     ON audit (plan, action) WHERE plan <> ''       AND `+ofPlan+`;
+CREATE INDEX audit_job      ON audit (job_key)      WHERE job_key <> ''    AND `+leads+`;
+CREATE INDEX audit_message  ON audit (message_id)   WHERE message_id <> '' AND `+leads+`;
+CREATE INDEX audit_customer ON audit (customer)     WHERE customer <> ''   AND `+leads)
+	return err
+}
+
+// following finds the records of which a column is as asked, with those that
+// follow them in a run. What is asked stands in it twice.
+func following(column, asked string) string {
+	led := `l.` + column + ` ` + asked + ` AND l.` + column + ` <> '' AND ` + leadsOf
+	return `(SELECT l.seq FROM audit l WHERE ` + led + `
+    UNION SELECT c.seq FROM audit l CROSS JOIN audit c ON c.copy_id = l.copy_id AND c.copy_id <> '' AND c.run = l.run AND c.` + column + ` = l.` + column + `
+      WHERE l.run <> '' AND ` + led + `)`
+}
+
+// inPlan finds the records of a plan and of its run. The plan stands in it three
+// times.
+const inPlan = `(SELECT seq FROM audit WHERE plan = ? AND plan <> '' AND ` + ofPlan + `
+    UNION SELECT c.seq FROM (SELECT DISTINCT run FROM audit WHERE plan = ? AND plan <> '' AND ` + ofPlan + `) l
+      CROSS JOIN audit c ON c.run = l.run AND c.run <> '' AND c.plan = ?)`
