@@ -110,7 +110,7 @@ func (b queueOf) Release(_ context.Context, ds []broker.Delivery) []broker.Resul
 func (b queueOf) Ack(_ context.Context, ds []broker.Delivery) []broker.Result {
 	return b.batch("ack", ds, func(ds []broker.Delivery) []broker.Result {
 		for _, d := range ds {
-			if c := b.p.queues.held(b.q, d); c != nil && b.q.name == deadName {
+			if c := b.p.queues.held(b.q, d); c != nil {
 				b.p.mayLeave(c.msg)
 			}
 		}

@@ -332,12 +332,17 @@ func (w *world) noSecondEffect(key string) {
 	}
 }
 
-// mayLeave is asked before a dead copy leaves its queue for good.
+// mayLeave is asked before a copy leaves its queue for good: one of a worker's, or
+// a dead one.
 func (p *proc) mayLeave(m broker.Message) {
+	name, key := m.Copy.String(), p.keyOf(m)
 	if p.worker {
+		r := p.rows.byKey[p.rows.key(ledger.Key{JobKey: key})]
+		if r == nil || !r.State.Committed() && r.State != ledger.Replaced {
+			p.violate(NothingLost, "a worker acknowledges copy %s of %s, whose row is not sent", name, key)
+		}
 		return
 	}
-	name, key := m.Copy.String(), p.keyOf(m)
 	intent := p.recorded(p.run, name, isIntent)
 	_, archived := p.memory.archive[string(p.run)+" "+name]
 	switch {

@@ -42,6 +42,7 @@ type clockwork struct {
 	closing bool          // workers end
 	calm    bool          // no fault is injected, and every call is quick
 
+	steps   int
 	ordinal int          // of the next fault that could be
 	without map[int]bool // faults that are left out, by ordinal
 	struck  []int        // the ordinals of the faults that were
@@ -49,6 +50,9 @@ type clockwork struct {
 	tracing bool
 	lines   []string
 }
+
+// mostSteps is more than any schedule takes that comes to an end.
+const mostSteps = 200_000
 
 // proc is one process of the schedule: a worker, or an operator's terminal.
 type proc struct {
@@ -120,6 +124,9 @@ func (w *world) next() *proc {
 
 // wait lets time pass for this process. The others go on meanwhile.
 func (p *proc) wait(d time.Duration) {
+	if p.steps++; p.steps > mostSteps {
+		p.violate(Ends, "the schedule has not ended after %d steps; now: %s", mostSteps, p.name)
+	}
 	p.at = p.world.now.Add(max(d, 0))
 	next := p.next()
 	if next == p {

@@ -25,6 +25,9 @@ func (p *proc) work() {
 		Report: func(error) {},
 	}
 	for !p.closing && p.broken == nil {
+		if p.strikes(p.odds.away, "is away") {
+			p.wait(p.untilAbout())
+		}
 		n, err := k.Step(context.Background())
 		if p.dead {
 			p.dead = false
@@ -35,6 +38,17 @@ func (p *proc) work() {
 			p.rest(p.between(20*time.Second, 2*time.Minute))
 		}
 	}
+}
+
+// untilAbout is how long a worker stays away: for hours, or until just before or
+// behind the time up to which some row may be claimed.
+func (p *proc) untilAbout() time.Duration {
+	for _, k := range p.rows.order {
+		if left := p.rows.byKey[k].SendBefore.Sub(p.rows.now()); left > 0 && p.chance(0.7) {
+			return left + p.between(-30*time.Second, 10*time.Second)
+		}
+	}
+	return p.between(10*time.Minute, 5*time.Hour)
 }
 
 // operate is an operator's shift: one command after the other, some of them

@@ -24,8 +24,8 @@ var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 
 // odds are how likely each kind of fault is at one boundary.
 type odds struct {
-	kill, fault, pause, slow, send, stall, lie float64
-	longest                                    time.Duration // a process stands still
+	kill, fault, pause, slow, send, stall, lie, away float64
+	longest                                          time.Duration // a process stands still
 }
 
 // settings are the queue's, as the configuration has them.
@@ -124,7 +124,7 @@ func newWorld(o Options) (*world, error) {
 func (w *world) draw() {
 	w.odds = odds{
 		kill: pick(w, []float64{0, 0.004, 0.01, 0.02}), fault: pick(w, []float64{0, 0.005, 0.02}), pause: pick(w, []float64{0, 0.003, 0.01}),
-		slow: 0.01, send: pick(w, []float64{0.3, 0.6, 0.8}), stall: pick(w, []float64{0, 0.1, 0.3}), lie: pick(w, []float64{0, 0.1}),
+		slow: 0.01, send: pick(w, []float64{0.3, 0.6, 0.8}), stall: pick(w, []float64{0, 0.1, 0.3}), lie: pick(w, []float64{0, 0.1}), away: pick(w, []float64{0, 0.02, 0.1}),
 		longest: pick(w, []time.Duration{time.Minute, 10 * time.Minute, time.Hour}),
 	}
 	w.settings = settings{
