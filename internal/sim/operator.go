@@ -84,7 +84,7 @@ func (p *proc) approver(name string) *redrive.Approver {
 func (p *proc) runner() *redrive.Runner {
 	s := p.store()
 	return &redrive.Runner{
-		Broker: p.dlq(), Ledger: p.ledger(), LedgerName: ledgerName, Plans: s, Runs: s, Archive: s, Assess: p.judge(),
+		Broker: p.dlq(), Ledger: p.ledger(), LedgerName: ledgerName, Plans: s, Runs: s, Rollbacks: s, Archive: s, Assess: p.judge(),
 		Decode: decode, Current: redrive.Digests{Policy: p.policy, Settings: settingsIs}, Persons: redrive.Persons{Declared: true},
 		Owner: func(classify.Class) string { return "owner" }, Who: p.who(p.name),
 		NewRunID: func() redrive.RunID { return redrive.RunID("run" + p.serial()) }, Now: p.clock, Sleep: p.sleep,

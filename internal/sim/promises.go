@@ -92,7 +92,7 @@ func (p *proc) mayRecord(rs []audit.Record) {
 			p.violate(Quiet, "a record of %s %s holds a payload or a customer", r.Action, r.JobKey)
 		}
 		switch {
-		case r.Run == "":
+		case r.Run == "" || r.CopyID == "":
 		case r.Phase == audit.Intent:
 			p.mayIntend(r)
 		case r.Step == audit.StepPublish:

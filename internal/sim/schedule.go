@@ -95,6 +95,7 @@ func (p *proc) command(ctx context.Context) {
 		{4, func(ctx context.Context) { p.reconcile(ctx, false) }},
 		{8, p.ask},
 		{3, p.takeBack},
+		{10, p.rollBack},
 	}
 	total := 0
 	for _, c := range commands {
@@ -191,6 +192,25 @@ func (p *proc) ask(ctx context.Context) {
 			_, err = c.Lift(ctx, id, "")
 			p.note("lift the pause of %s: %v", id, err)
 		}
+	}
+}
+
+// rollBack takes back one of the last runs, whoever carries it out.
+func (p *proc) rollBack(ctx context.Context) {
+	n := len(p.memory.started)
+	if n == 0 || p.settings.ledgerless {
+		return
+	}
+	id := p.memory.started[n-1-p.rnd.IntN(min(n, 2))]
+	r, err := p.runner().Rollback(ctx, string(id), "it was the wrong thing")
+	p.run = ""
+	p.note("roll back %s: %v %v", id, r.Counts, err)
+	sum := 0
+	for _, n := range r.Counts {
+		sum += n
+	}
+	if err == nil && sum != r.Planned {
+		p.violate(Stoppable, "the rollback of %s does not add up: %v of %d", id, r.Counts, r.Planned)
 	}
 }
 

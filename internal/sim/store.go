@@ -252,6 +252,7 @@ func (m *memory) publishedOf(id redrive.Identity, except redrive.RunID) redrive.
 			at[r.Run+r.CopyID] = p.Count
 			p.Count++
 			p.Copies = append(p.Copies, splitCopy(r.CopyID))
+			p.RolledBack += bit(m.backed(r))
 		}
 		if r.Phase == audit.Outcome && id.LedgerRow != "" && r.LedgerRow == id.LedgerRow && r.Attempt != nil {
 			p.Attempt = max(p.Attempt, *r.Attempt)
@@ -259,6 +260,13 @@ func (m *memory) publishedOf(id redrive.Identity, except redrive.RunID) redrive.
 		p.Last, p.LastRun = r.Time, redrive.RunID(r.Run)
 	}
 	return p
+}
+
+// backed reports that a rollback took the record's job back in its run.
+func (m *memory) backed(r sealed) bool {
+	return r.JobKey != "" && slices.ContainsFunc(m.log, func(b sealed) bool {
+		return b.JobKey == r.JobKey && b.Run == r.Run && b.Action == redrive.ActionRollback && b.Phase == audit.Outcome && b.Result == audit.ResultDone
+	})
 }
 
 func splitCopy(name string) broker.CopyID {

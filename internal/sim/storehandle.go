@@ -22,7 +22,7 @@ var (
 	_ audit.Log          = storeOf{}
 	_ redrive.Plans      = storeOf{}
 	_ redrive.Runs       = storeOf{}
-	_ redrive.Wishes     = storeOf{}
+	_ redrive.Rollbacks  = storeOf{}
 	_ redrive.Archive    = storeOf{}
 	_ reconcile.Verdicts = storeOf{}
 	_ reconcile.Memory   = storeOf{}
@@ -304,6 +304,41 @@ func (s storeOf) LiftPause(_ context.Context, run redrive.RunID, rec audit.Recor
 		return err
 	})
 	return r, err
+}
+
+// BeginRollback implements redrive.Rollbacks.
+func (s storeOf) BeginRollback(_ context.Context, b redrive.Begin, w redrive.Wish, rec audit.Record) (l redrive.Lease, err error) {
+	err = s.write("begin rollback", func() (err error) {
+		l, err = s.m.beginRollback(b, w, s.now(), rec)
+		return err
+	})
+	return l, err
+}
+
+// EndRollback implements redrive.Rollbacks.
+func (s storeOf) EndRollback(_ context.Context, l redrive.Lease, rec audit.Record) error {
+	return s.write("end rollback", func() error { return s.m.endRollback(l, s.now(), rec) })
+}
+
+// FindAudit implements redrive.Rollbacks.
+func (s storeOf) FindAudit(_ context.Context, q audit.Query, each func(audit.Entry) error) error {
+	var found []audit.Entry
+	err := s.read("find records", func() {
+		for _, r := range s.m.log {
+			if q.Match(r.Record) {
+				found = append(found, audit.Entry{Record: r.Record, Hash: r.hash})
+			}
+		}
+	})
+	if !q.OldestFirst {
+		slices.Reverse(found)
+	}
+	for _, e := range found {
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // Save implements redrive.Archive.

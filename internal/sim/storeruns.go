@@ -67,7 +67,7 @@ func (m *memory) resume(run redrive.RunID, b redrive.Begin, now time.Time, rec a
 	switch {
 	case r == nil:
 		return redrive.Lease{}, fmt.Errorf("run %s: %w", run, redrive.ErrNotFound)
-	case r.record(m, now).Lives:
+	case m.busy(r, now):
 		return redrive.Lease{}, m.taken("plan", run)
 	case r.State.Ended():
 		return redrive.Lease{}, fmt.Errorf("run %s is %s: %w", run, r.State, redrive.ErrRefused)
@@ -80,6 +80,35 @@ func (m *memory) resume(run redrive.RunID, b redrive.Begin, now time.Time, rec a
 	b.Run = run
 	rec.Run, rec.Plan = string(run), string(r.Plan)
 	return m.takeLease(r.key, r.Queue, b, now), m.mark(now, rec)
+}
+
+// busy reports that the run lives, or is being rolled back.
+func (m *memory) busy(r *runRow, now time.Time) bool {
+	l := m.leases[r.key]
+	return r.record(m, now).Lives || l != nil && l.Run == r.ID && l.Expires.After(now)
+}
+
+func (m *memory) beginRollback(b redrive.Begin, w redrive.Wish, now time.Time, rec audit.Record) (redrive.Lease, error) {
+	r := m.runs[b.Run]
+	if m.busy(r, now) {
+		return redrive.Lease{}, m.taken("plan", b.Run)
+	}
+	if err := m.refuseHeld(r.key, b.Run, now); err != nil {
+		return redrive.Lease{}, err
+	}
+	if !r.State.Ended() && m.wishes[b.Run].Kind != redrive.WishAbort {
+		m.wishes[b.Run] = w
+	}
+	rec.Run, rec.Plan = string(b.Run), string(r.Plan)
+	return m.takeLease(r.key, r.Queue, b, now), m.append(now, rec)
+}
+
+func (m *memory) endRollback(l redrive.Lease, now time.Time, rec audit.Record) error {
+	if err := m.fence(l, now); err != nil {
+		return err
+	}
+	delete(m.leases, m.runs[l.Run].key)
+	return m.append(now, rec)
 }
 
 func (m *memory) forgetPause(run redrive.RunID) {
