@@ -40,6 +40,17 @@ test-race: ## Run all tests with the race detector
 test-crash: ## Kill the real binary at each step boundary
 	$(GO) test -timeout 30m -tags crashpoints -parallel 8 -run 'Crash|Points' ./...
 
+# SEED=4711 runs that schedule alone and prints its trace.
+SEEDS ?= 3000
+.PHONY: sim
+sim: ## Run SEEDS schedules of the fault simulation, or SEED alone with its trace
+	$(GO) test ./internal/sim -count=1 -timeout 60m -v -run '^TestSim$$' $(if $(SEED),-seed $(SEED),-seeds $(SEEDS))
+
+MUTANTS ?= .
+.PHONY: sim-mutants
+sim-mutants: ## See that the fault simulation catches each mistake of internal/sim/mutants
+	$(GO) test ./internal/sim -count=1 -timeout 120m -v -run '^TestMutants' -mutants '$(MUTANTS)'
+
 .PHONY: test-servers
 test-servers: ## Install the independent servers that tests also run against; needs Node 20
 	npm ci --prefix internal/testservers/node --ignore-scripts --no-audit --no-fund --loglevel=error

@@ -17,6 +17,7 @@ func (p *proc) heal() {
 		p.wait(time.Minute)
 	}
 	p.calm = true
+	p.outside.recover()
 	ctx := context.Background()
 	for round := range 4 {
 		if p.broken != nil {

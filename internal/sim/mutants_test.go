@@ -134,7 +134,6 @@ func (m mutant) hunt(t *testing.T) {
 	dir := t.TempDir()
 	program := m.build(t, dir)
 	started := time.Now()
-	//nolint:gosec // The program was built here.
 	out, err := exec.CommandContext(t.Context(), program, "-test.run", "^TestSim$", "-seeds", strconv.Itoa(m.seeds)).CombinedOutput()
 	found := brokenLine.FindStringSubmatch(string(out))
 	switch {
@@ -162,7 +161,6 @@ func (m mutant) build(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "sim.test")
-	//nolint:gosec // The paths are the test's own.
 	c := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, ".")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%s does not compile: %v\n%s", m.name, err, out)

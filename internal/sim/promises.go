@@ -271,7 +271,13 @@ func (p *proc) mayChange(c ledger.Change) {
 // the first, or the risk was accepted.
 func (p *proc) changed(c ledger.Change, o ledger.Outcome) {
 	p.note("ledger %s: %s", describe(c), [...]string{"unknown", "won", "lost"}[o])
-	if o != ledger.Won || p.worker || c.To != ledger.Queued && c.To != ledger.Replaced {
+	if o != ledger.Won || p.worker {
+		return
+	}
+	if c.From == ledger.Sending && c.To == ledger.Failed {
+		p.violate(UnknownHolds, "%s is taken for failed while a worker has it", c.Key.JobKey)
+	}
+	if c.To != ledger.Queued && c.To != ledger.Replaced {
 		return
 	}
 	r := p.intentOn(c.Run, c.Key.JobKey)

@@ -21,6 +21,10 @@ type outside struct {
 	mute    window        // look-ups fail
 	hears   bool          // it logs what it refuses
 	records []request
+
+	// What a named schedule wants of the next sends, in order.
+	script []int
+	delays []time.Duration
 }
 
 type window struct{ from, to time.Time }
@@ -100,7 +104,7 @@ func (s senderOf) Send(_ context.Context, r worker.Request) (string, error) {
 	if s.p.over() {
 		return "", errDead
 	}
-	if s.p.strikes(w.odds.kill, "killed before the send of "+r.Key.JobKey) {
+	if s.p.strikes(w.odds.at(killing, "send"), "killed before the send of "+r.Key.JobKey) {
 		s.p.dead = true
 		return "", errDead
 	}
@@ -119,6 +123,10 @@ var sendNames = [...]string{"accepted", "accepted, reply lost", "lost on the way
 // just before or after its deadline.
 func (w *world) travel(deadline time.Time) time.Duration {
 	left := deadline.Sub(w.now)
+	if d := w.outside.delays; len(d) > 0 {
+		w.outside.delays = d[1:]
+		return d[0]
+	}
 	switch {
 	case w.strikes(w.odds.stall, ""):
 		return w.upTo(left + w.settings.maxPause)
@@ -130,6 +138,10 @@ func (w *world) travel(deadline time.Time) time.Duration {
 }
 
 func (w *world) outcome() int {
+	if s := w.outside.script; len(s) > 0 {
+		w.outside.script = s[1:]
+		return s[0]
+	}
 	if w.calm || !w.strikes(w.odds.send, "") {
 		return sendAccepted
 	}
@@ -201,7 +213,7 @@ func (o providerOf) look(s provider.Send) provider.Answer {
 		return provider.Answer{Err: f.err()}
 	}
 	w := o.p.world
-	if w.outside.mute.has(w.now) && !w.calm {
+	if w.outside.mute.has(w.now) {
 		return provider.Answer{Err: errFault}
 	}
 	a := provider.Answer{Complete: true, Hits: w.outside.hits(s, w.now)}
@@ -214,6 +226,9 @@ func (o providerOf) look(s provider.Send) provider.Answer {
 	}
 	return a
 }
+
+// recover ends what hides the provider's records.
+func (o *outside) recover() { o.stalled, o.mute = window{}, window{} }
 
 // hits are the records that show now and lie in what is asked for.
 func (o *outside) hits(s provider.Send, now time.Time) []provider.Hit {

@@ -71,6 +71,7 @@ type proc struct {
 	plan               redrive.PlanID
 	asked, askedBefore time.Time       // when its run asked the broker for a batch, and for the one before
 	unrecorded         map[string]bool // copies that it published, and has not recorded yet
+	trap               func(op string) // of a named schedule: what happens as this call begins
 }
 
 // start adds a process that begins after a while.
@@ -179,15 +180,18 @@ func (p *proc) enter(op string, fails ...fate) fate {
 		return killed
 	}
 	p.wait(p.latency(op))
+	if p.trap != nil {
+		p.trap(op)
+	}
 	switch {
 	case p.over():
 		return killed
-	case p.strikes(p.world.odds.kill, op+": killed before"):
+	case p.strikes(p.world.odds.at(killing, op), op+": killed before"):
 		p.dead = true
 		return killed
 	}
 	for _, f := range fails {
-		if p.strikes(p.world.odds.fault, op+": "+f.String()) {
+		if p.strikes(p.world.odds.at(failing, op), op+": "+f.String()) {
 			return f
 		}
 	}
@@ -201,7 +205,7 @@ func (p *proc) leave(op string) bool {
 	if p.over() {
 		return false
 	}
-	if p.strikes(p.world.odds.kill, op+": killed after") {
+	if p.strikes(p.world.odds.at(killing, op), op+": killed after") {
 		p.dead = true
 		return false
 	}
@@ -218,6 +222,8 @@ func (f fate) String() string {
 func (p *proc) latency(op string) time.Duration {
 	w := p.world
 	switch {
+	case w.odds.focus == op && w.odds.kind == stalling && w.strikes(focused, ""):
+		return w.upTo(pick(w, []time.Duration{5 * time.Second, 2 * time.Minute}))
 	case w.strikes(w.odds.pause, p.name+" "+op+": stands still"):
 		return time.Second + w.upTo(w.odds.longest)
 	case w.strikes(w.odds.slow, ""):

@@ -12,9 +12,9 @@ import (
 	"github.com/redrivectl/redrivectl/redrive"
 )
 
-// workers handle copies until the schedule ends. A killed one begins anew.
-func (p *proc) work() {
-	k := &worker.Worker{
+// reference is the worker that this process runs.
+func (p *proc) reference() *worker.Worker {
+	return &worker.Worker{
 		Queue: queueOf{p, p.queues.named[sourceName]}, Ledger: ledgerOf{p, p.rows}, Sender: senderOf{p}, Renderings: ledgerOf{p, p.rows},
 		Decode: func(m broker.Message) (worker.Work, error) {
 			return worker.Work{Key: ledger.Key{JobKey: p.keyOf(m), Consumer: consumer}}, nil
@@ -24,6 +24,11 @@ func (p *proc) work() {
 		ClaimLife: p.settings.claimLife, Lease: p.settings.claimLife + 10*time.Second, Actor: p.name, Now: p.clock, Rand: p.rnd,
 		Report: func(error) {},
 	}
+}
+
+// work handles copies until the schedule ends. A killed worker begins anew.
+func (p *proc) work() {
+	k := p.reference()
 	for !p.closing && p.broken == nil {
 		if p.strikes(p.odds.away, "is away") {
 			p.wait(p.untilAbout())

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
@@ -26,6 +27,40 @@ var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 type odds struct {
 	kill, fault, pause, slow, send, stall, lie, away float64
 	longest                                          time.Duration // a process stands still
+
+	focus string // the call at which a schedule has far more faults of one kind
+	kind  kind
+}
+
+// kind is a kind of fault to which a schedule gives its attention.
+type kind int
+
+const (
+	killing kind = iota
+	failing
+	stalling
+)
+
+// focused is how likely a fault is where the schedule looks for it: uniform walks
+// come too seldom where it hurts.
+const focused = 0.2
+
+// places are the calls at which it hurts.
+var places = []string{
+	"publish", "ack " + deadName, "ack " + sourceName, "ledger apply", "ledger get", "store append", "store archive",
+	"receive " + deadName, "extend " + deadName, "store begin run", "store end run", "store save verdicts", "look up", "send",
+}
+
+// at is how likely a fault of this kind is at a call.
+func (o odds) at(k kind, op string) float64 {
+	switch {
+	case o.focus == op && o.kind == k:
+		return focused
+	case k == killing:
+		return o.kill
+	default:
+		return o.fault
+	}
 }
 
 // settings are the queue's, as the configuration has them.
@@ -96,8 +131,12 @@ func (w *world) result(seed uint64) Result {
 	return r
 }
 
+// shipped is the policy that ships with the program. Loading it takes longer than
+// a schedule.
+var shipped = sync.OnceValues(classify.Default)
+
 func newWorld(o Options) (*world, error) {
-	rules, err := classify.Default()
+	rules, err := shipped()
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +165,9 @@ func (w *world) draw() {
 		kill: pick(w, []float64{0, 0.004, 0.01, 0.02}), fault: pick(w, []float64{0, 0.005, 0.02}), pause: pick(w, []float64{0, 0.003, 0.01}),
 		slow: 0.01, send: pick(w, []float64{0.3, 0.6, 0.8}), stall: pick(w, []float64{0, 0.1, 0.3}), lie: pick(w, []float64{0, 0.1}), away: pick(w, []float64{0, 0.02, 0.1}),
 		longest: pick(w, []time.Duration{time.Minute, 10 * time.Minute, time.Hour}),
+	}
+	if w.chance(0.6) {
+		w.odds.focus, w.odds.kind = pick(w, places), kind(w.rnd.IntN(3))
 	}
 	w.settings = settings{
 		claimLife: 30 * time.Second, maxPause: time.Minute, clockMargin: 10 * time.Second,
@@ -215,7 +257,11 @@ func (p *proc) produce() {
 // itself.
 func (w *world) enqueue(twice bool) {
 	key := fmt.Sprintf("job-%d", len(w.jobs)+1)
-	payload := map[string]any{"text": secret + " for " + key, "to": "x@" + secret}
+	w.enqueueAs(key, secret+" for "+key, 1+bit(twice))
+}
+
+func (w *world) enqueueAs(key, text string, copies int) {
+	payload := map[string]any{"text": text, "to": "x@" + secret}
 	body, err := json.Marshal(map[string]any{
 		"format": job.FormatOwn, "job_key": key, "customer": map[string]any{"id": secret + "-customer"}, "region": "r1", "payload": payload,
 	})
@@ -234,7 +280,7 @@ func (w *world) enqueue(twice bool) {
 	if err := w.rows.insert(row, "", time.Time{}); err != nil {
 		panic(err) // a key of its own
 	}
-	for range 1 + bit(twice) {
+	for range copies {
 		w.queues.publish(sourceName, broker.Outgoing{Message: m, DedupID: "app-" + w.serial()})
 	}
 	w.say("application enqueues %s", key)

@@ -18,19 +18,35 @@ var (
 // TestSim runs schedules, or the one of -seed with its trace.
 func TestSim(t *testing.T) {
 	if *seedFlag != 0 {
-		r := mustRun(t, Options{Seed: *seedFlag, Trace: true})
-		t.Log("\n" + r.Trace)
-		if r.Broken != nil {
-			t.Fatalf("seed %d breaks %s", r.Seed, r.Broken)
-		}
+		alone(t, *seedFlag)
 		return
 	}
 	started := time.Now()
 	first := search(t, *fromFlag, *seedsFlag)
 	t.Logf("%d schedules in %s", *seedsFlag, time.Since(started).Round(time.Millisecond))
 	if first != nil {
-		t.Fatalf("seed %d breaks %s", first.Seed, first.Broken)
+		explain(t, first.Seed)
 	}
+}
+
+// alone prints the whole trace of one schedule, or, where it breaks a promise, of
+// the smallest part of it that does.
+func alone(t *testing.T, seed uint64) {
+	t.Helper()
+	r := mustRun(t, Options{Seed: seed, Trace: true})
+	if r.Broken != nil {
+		explain(t, seed)
+	}
+	t.Log("\n" + r.Trace)
+}
+
+func explain(t *testing.T, seed uint64) {
+	t.Helper()
+	r, err := Explain(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Fatalf("seed %d breaks %s\n%s\nagain: make sim SEED=%d", seed, r.Broken, r.Trace, seed)
 }
 
 func mustRun(t *testing.T, o Options) Result {
@@ -77,8 +93,10 @@ func search(t *testing.T, from uint64, n int) *Result {
 	return first
 }
 
+// TestSameTrace: a seed gives the same trace, to the byte.
 func TestSameTrace(t *testing.T) {
-	for seed := range uint64(5) {
+	t.Parallel()
+	for seed := range uint64(25) {
 		a, b := mustRun(t, Options{Seed: seed + 1, Trace: true}), mustRun(t, Options{Seed: seed + 1, Trace: true})
 		if a.Trace != b.Trace {
 			t.Errorf("seed %d: two traces", seed+1)
