@@ -69,6 +69,9 @@ const (
 	// DetailReplacedBy is the identity of the edited copy that goes in a job's
 	// place: its job key, or "sha256:" and its payload's hash.
 	DetailReplacedBy = "replaced_by"
+	// DetailBreakGlass says why something was done without the approvals that it
+	// needs; of single jobs that it was.
+	DetailBreakGlass = "break_glass"
 	// DetailSeq and DetailHash are a checkpoint's place in the chain.
 	DetailSeq  = "seq"
 	DetailHash = "hash"

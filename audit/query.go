@@ -18,6 +18,7 @@ type Query struct {
 	MessageID    string
 	CopyID       string
 	Customer     string    // the tag, not the customer's ID
+	BreakGlass   bool      // only what was done without the approvals that it needs
 	Since        time.Time // inclusive
 	Until        time.Time // exclusive
 	After        int64     // only records with a greater sequence; 0: all
@@ -32,6 +33,7 @@ func (q Query) Match(r Record) bool {
 		same(q.Action, r.Action) && same(string(q.Phase), string(r.Phase)) &&
 		(same(q.JobKey, r.JobKey) || q.JobKey == r.Details[DetailReplacedBy]) &&
 		(strings.HasPrefix(r.JobKey, q.JobKeyPrefix) || strings.HasPrefix(r.Details[DetailReplacedBy], q.JobKeyPrefix)) &&
+		(!q.BreakGlass || r.Details[DetailBreakGlass] != "") &&
 		same(q.MessageID, r.MessageID) && same(q.CopyID, r.CopyID) && same(q.Customer, r.Customer)
 }
 

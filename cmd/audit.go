@@ -40,6 +40,7 @@ type auditFindOptions struct {
 	customer, job, runID, plan, queue, action string
 	since                                     time.Time
 	limit                                     int
+	glass                                     bool
 }
 
 func newAuditFindCmd(a *app) *cobra.Command {
@@ -59,6 +60,7 @@ stands for it in the log, so the same customer key must be configured.`,
 	a.queueFlag(c, &o.queue, "queue")
 	f.StringVar(&o.action, "action", "", "action, such as redrive, settle, approve or reveal")
 	f.Var(momentFlag{&o.since, a.now}, "since", "at or after this RFC 3339 time, or so long ago (2h, 3d)")
+	f.BoolVar(&o.glass, "break-glass", false, "only what one person ran in an emergency, without the approvals that it needs")
 	f.IntVar(&o.limit, "limit", 0, "no more than this many records (0: all)")
 	return exits(c, exitRefused, exitAudit)
 }
@@ -68,13 +70,13 @@ func (o *auditFindOptions) run(ctx context.Context, a *app) error {
 		return usagef("--limit must not be negative")
 	}
 	if (*o == auditFindOptions{limit: o.limit}) {
-		return usagef("say what to find: --customer, --job, --run, --plan, --queue, --action or --since")
+		return usagef("say what to find: --customer, --job, --run, --plan, --queue, --action, --break-glass or --since")
 	}
 	st, err := a.auditStore(ctx)
 	if err != nil {
 		return err
 	}
-	q := audit.Query{JobKeyPrefix: o.job, Queue: o.queue, Action: o.action, Since: o.since, Limit: o.limit}
+	q := audit.Query{JobKeyPrefix: o.job, Queue: o.queue, Action: o.action, Since: o.since, BreakGlass: o.glass, Limit: o.limit}
 	if err := o.resolve(ctx, a, st, &q); err != nil {
 		return err
 	}

@@ -175,7 +175,7 @@ func (a *app) printControl(ctx context.Context, st *store.Store, id redrive.RunI
 	out := result{Object: v, Headers: []string{"what", "value"}, Rows: [][]string{
 		{"run", v.Run},
 		{"queue", v.Queue},
-		{"state", v.stateText()},
+		{"state", v.loud(v.stateText())},
 		{"done", v.done()},
 	}}
 	out.Rows = append(append(out.Rows, v.Asked.rows()...), soloRows(v.Solo)...)

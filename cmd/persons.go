@@ -31,6 +31,22 @@ func (a *app) persons() redrive.Persons {
 	return redrive.Persons{Solo: by.Solo, Declared: by.Identity == config.Declared, Files: by.TakesFiles()}
 }
 
+// personsOf is how the config knows them for a queue, whose policy says how much one
+// of them may run alone in an emergency.
+func (a *app) personsOf(q *queue) redrive.Persons {
+	by := a.persons()
+	by.Alone = q.policy.Limits().BreakGlass
+	return by
+}
+
+// glassRows say first that somebody runs, or ran, a plan alone.
+func glassRows(why *string) [][]string {
+	if why == nil {
+		return nil
+	}
+	return [][]string{{"BREAK GLASS", *why}}
+}
+
 // solo is why a team of one approves for itself; nil: it does not. Every output
 // about plans and runs says it.
 func (a *app) solo() *string { return text(a.cfg.Approval.Solo) }

@@ -46,7 +46,8 @@ type planView struct {
 	Items      []redrive.Item      `json:"items,omitempty"`
 	Diffs      []diffView          `json:"diffs,omitempty"`
 	ActiveRun  *string             `json:"run"`
-	Solo       *string             `json:"solo,omitempty"` // why a team of one approves for itself
+	Solo       *string             `json:"solo,omitempty"`        // why a team of one approves for itself
+	Glass      *string             `json:"break_glass,omitempty"` // why one person ran it without the approvals that it needs
 }
 
 func newPlanView(id redrive.PlanID, p redrive.Plan, state redrive.PlanState, given int) planView {
@@ -109,12 +110,13 @@ func (v planView) result(p redrive.Plan, items bool) result {
 			{"held", heldText(v.Held)},
 		},
 	}
+	r.Rows = append(glassRows(v.Glass), r.Rows...)
 	r.Rows = append(r.Rows, gateRows(p)...)
 	if v.Unwrapped > 0 {
 		r.Rows = append(r.Rows, []string{"unwrapped", fmt.Sprintf("%d: the original alone is sent, without its wrapper", v.Unwrapped)})
 	}
 	if v.Actions["discard"] > 0 {
-		r.Rows = slices.Insert(r.Rows, 1, []string{"destroys", v.destroys()})
+		r.Rows = slices.Insert(r.Rows, 1+len(glassRows(v.Glass)), []string{"destroys", v.destroys()})
 	}
 	if e := v.Lifts.Edit; e != nil {
 		r.Rows = append(r.Rows, []string{"edit", e.JQ}, []string{"revision", e.Revision})
@@ -193,5 +195,10 @@ func heldText(held []jobView) string {
 func standingView(s redrive.Standing) planView {
 	v := newPlanView(s.Plan.ID, s.Plan.Plan, s.Plan.State, s.Given)
 	v.Approved, v.ActiveRun = s.Approved, text(string(s.Plan.Run))
+	for _, a := range s.Statements {
+		if a.Decision == redrive.DecisionBreakGlass {
+			v.Glass = text(term.Mask(a.Reason))
+		}
+	}
 	return v
 }

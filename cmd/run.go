@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
@@ -56,6 +57,7 @@ type runView struct {
 	Effective *float64 `json:"effective_rate_per_second"`
 	Duration  float64  `json:"duration_seconds"`
 	Solo      *string  `json:"solo,omitempty"`
+	Glass     *string  `json:"break_glass,omitempty"` // why it went without the approvals that it needs
 
 	pace redrive.Pace
 }
@@ -77,6 +79,7 @@ func newRunView(e redrive.Ended, queue string) runView {
 		Gate: noGate(), Rate: &e.RatePerSecond, Duration: e.Duration.Seconds(),
 	}
 	v.report(e.Report)
+	v.Glass = text(term.Mask(e.BreakGlass))
 	v.paced(e.Pace)
 	return v
 }
@@ -105,6 +108,7 @@ type runOptions struct {
 	plan      string
 	dryRun    bool
 	approvals []string
+	glass     string
 }
 
 func newRunCmd(a *app) *cobra.Command {
@@ -116,6 +120,14 @@ never faster than the plan's rate, nothing new after its expiry, one audit
 record before and after each step. A plan runs once; what a crash or Ctrl-C
 leaves open is settled by "redrivectl resume".
 
+With --break-glass, one person runs a plan alone in an emergency, although it needs
+others, where the policy of the queue allows it (break_glass: N): at most N items
+of that queue in 24 hours, never above 100, each proven or replay-safe. It does not
+outweigh a doubt about an effect, a discard, an edit, another destination, more
+redrives of a job than the cap, or a policy or settings that nobody else has
+approved, nor that somebody has turned these jobs down. The reason stands in every
+record and output of the run: "redrivectl audit find --break-glass".
+
 With --approval, approvals that were given elsewhere ("redrivectl approve FILE")
 are first recorded here, where the config lets approvals in files count.
 
@@ -123,15 +135,20 @@ Ctrl-C finishes the batch in flight and releases what is held. A second one
 stops at once and leaves open intents. "redrivectl pause" and "redrivectl abort"
 do so from any terminal that shares the store.`,
 		Example: "  redrivectl run 3f9a\n  redrivectl run 3f9a --dry-run\n  redrivectl run 3f9a --yes -o json\n" +
+			"  redrivectl run 3f9a --break-glass \"nobody else is on call, ticket 4711\"\n" +
 			"  redrivectl run 3f9a --approval 3f9a1c2d4e5f.approval.json",
 		Args: exactArgs("PLAN"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.plan = args[0]
+			if c.Flags().Changed("break-glass") && strings.TrimSpace(o.glass) == "" {
+				return usagef("--break-glass wants the reason: every record and output of the run says it")
+			}
 			return o.run(c.Context())
 		},
 	}
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "check the plan and its approvals, and say what would be done")
 	c.Flags().StringArrayVar(&o.approvals, "approval", nil, "file with an approval that was given elsewhere (repeatable)")
+	c.Flags().StringVar(&o.glass, "break-glass", "", "why it is an emergency that one person runs it alone, where the policy allows that")
 	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 
@@ -172,23 +189,40 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	approver := &redrive.Approver{Plans: r.runner.Plans, Who: r.runner.Who, Now: o.app.now, Persons: r.runner.Persons}
+	approver := &redrive.Approver{Plans: r.runner.Plans, Who: r.runner.Who, Now: o.app.now, Persons: r.runner.Persons, Log: r.runner.Rollbacks}
 	if err := o.app.tellAside(ctx, r); err != nil {
 		return err
 	}
 	if o.dryRun {
 		return o.check(ctx, r, approver, carried)
 	}
-	if err := o.app.confirm(runQuestion(r.id, r.plan)); err != nil {
+	if err := o.app.confirm(runQuestion(r.id, r.plan, o.glass)); err != nil {
 		return err
 	}
 	if err := approver.Take(ctx, string(r.id), carried...); err != nil {
 		return withHint(err, carriedHint(approver, r))
 	}
+	if err := o.breakGlass(ctx, r, approver); err != nil {
+		return err
+	}
 	queue := r.plan.Queue
 	r.plan = redrive.Plan{} // the run reads it anew, and holds it as long as it lasts
 	ended, err := r.runner.Run(ctx, string(r.id))
 	return o.app.reportRun(ended, queue, r.show(), err)
+}
+
+// breakGlass states that this person runs the plan alone, if he says so, and says
+// it aloud.
+func (o *runOptions) breakGlass(ctx context.Context, r readyPlan, by *redrive.Approver) error {
+	if o.glass == "" {
+		return nil
+	}
+	if _, err := by.BreakGlass(ctx, string(r.id), o.glass); err != nil {
+		return withHint(err, r.show())
+	}
+	o.app.note("BREAK GLASS: plan %s runs without the approvals that it needs (%s): %s",
+		short(string(r.id)), strings.Join(r.plan.TierWhy, ", "), term.Mask(o.glass))
+	return nil
 }
 
 // tellAside says how many messages that are not the plan's a run must receive and
@@ -216,8 +250,12 @@ func carriedHint(by *redrive.Approver, r readyPlan) string {
 	return r.show()
 }
 
-func runQuestion(id redrive.PlanID, p redrive.Plan) string {
+func runQuestion(id redrive.PlanID, p redrive.Plan, glass string) string {
 	v := newPlanView(id, p, redrive.PlanApproved, 0)
+	if glass != "" {
+		return fmt.Sprintf("BREAK GLASS: run plan %s on %s alone, without the approvals that it needs: %s, at most %s/s?",
+			short(v.Plan), p.Queue, counts(v.Actions), p.RatePerSecond)
+	}
 	if v.Actions["discard"] > 0 {
 		return fmt.Sprintf("Run plan %s on %s? It destroys: %s.", short(v.Plan), p.Queue, v.destroys())
 	}
@@ -230,6 +268,13 @@ func (o *runOptions) check(ctx context.Context, r readyPlan, by *redrive.Approve
 	admitted, err := by.Admitted(ctx, string(r.id), carried...)
 	if err != nil {
 		return withHint(err, carriedHint(by, r))
+	}
+	if o.glass != "" {
+		_, st, err := by.Glass(ctx, string(r.id), o.glass)
+		if err != nil {
+			return withHint(err, r.show())
+		}
+		admitted = append(admitted, st)
 	}
 	if err := r.runner.Check(ctx, string(r.id), admitted...); err != nil {
 		return withHint(err, r.show())
@@ -288,7 +333,7 @@ func takenHint(e *redrive.TakenError) string {
 }
 
 func (v runView) result() result {
-	rows := [][]string{
+	rows := append(glassRows(v.Glass), [][]string{
 		{"run", v.Run},
 		{"plan", v.Plan},
 		{"queue", v.Queue},
@@ -300,7 +345,7 @@ func (v runView) result() result {
 		{"failed", strconv.Itoa(v.Failed)},
 		{"unknown", strconv.Itoa(v.Unknown)},
 		{"remaining", strconv.Itoa(v.Remaining)},
-	}
+	}...)
 	for _, why := range slices.Sorted(maps.Keys(v.Skipped)) {
 		rows = append(rows, []string{"skipped: " + why, strconv.Itoa(v.Skipped[why])})
 	}
@@ -336,8 +381,9 @@ func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*r
 	progress := a.progress()
 	return &redrive.Runner{
 		Broker: q.broker, Ledger: q.ledger, LedgerName: q.cfg.Ledger, Plans: st, Runs: st, Rollbacks: st, Archive: st, Assess: a.judge(q, st), Decode: q.decode,
-		Current: digests, InForce: (&settingsInForce{app: a, queue: q.name}).now, Persons: a.persons(), Owner: func(c classify.Class) string { return q.policy.Of(c, "").Owner },
-		Who: who, NewRunID: func() redrive.RunID { return redrive.RunID(randomHex()) },
+		Current: digests, InForce: (&settingsInForce{app: a, queue: q.name}).now, Persons: a.personsOf(q),
+		Owner: func(c classify.Class) string { return q.policy.Of(c, "").Owner },
+		Who:   who, NewRunID: func() redrive.RunID { return redrive.RunID(randomHex()) },
 		Now: a.now, Sleep: sleep, Ticks: ticks,
 		LeaseTTL: leaseTTL, DeliveryLease: deliveryLease, EmptyTries: emptyTries, EmptyWait: emptyWait, Workers: batchesAtOnce(q.broker),
 		Progress: func(r redrive.Report) {

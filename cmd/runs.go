@@ -9,6 +9,7 @@ import (
 
 	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/redrive"
 	"github.com/spf13/cobra"
 )
@@ -33,6 +34,7 @@ func newRunRecordView(r redrive.RunRecord, now time.Time) runRecordView {
 	v := runRecordView{Holder: r.Holder, Lives: r.Lives, StartedAt: r.StartedAt.UTC(), EndedAt: moment(r.EndedAt), Asked: newWishView(r.Wish)}
 	v.Run, v.Plan, v.Queue, v.State, v.Gate = string(r.ID), string(r.Plan), r.Queue, string(r.State), noGate()
 	v.report(r.Report)
+	v.Glass = text(term.Mask(r.BreakGlass))
 	v.paced(r.Pace)
 	end := now
 	if !r.EndedAt.IsZero() {
@@ -119,10 +121,10 @@ func runsResult(views []runRecordView) result {
 	for _, v := range views {
 		r.Elements = append(r.Elements, v)
 		r.Rows = append(r.Rows, []string{
-			v.Run, v.Plan, v.Queue, v.stateText(), strconv.Itoa(v.Planned), strconv.Itoa(v.Redriven), strconv.Itoa(v.Settled), strconv.Itoa(v.Discarded),
+			v.Run, v.Plan, v.Queue, v.loud(v.stateText()), strconv.Itoa(v.Planned), strconv.Itoa(v.Redriven), strconv.Itoa(v.Settled), strconv.Itoa(v.Discarded),
 			counts(v.Skipped), strconv.Itoa(v.Unknown), strconv.Itoa(v.Remaining), utc(v.StartedAt), v.Holder,
 		})
-		brief := []string{short(v.Run), v.Queue, v.stateText(), v.StartedAt.Format(time.DateTime), v.done()}
+		brief := []string{short(v.Run), v.Queue, v.loud(v.stateText()), v.StartedAt.Format(time.DateTime), v.done()}
 		r.Brief = append(r.Brief, brief)
 		r.Wide = append(r.Wide, append(slices.Clip(brief), v.Holder, short(v.Plan)))
 	}
@@ -148,6 +150,14 @@ func (v runRecordView) done() string {
 		}
 	}
 	return said
+}
+
+// loud says beside something of a run that it went without the approvals that it needs.
+func (v runView) loud(said string) string {
+	if v.Glass == nil {
+		return said
+	}
+	return said + " BREAK GLASS"
 }
 
 // stateText says of a run that has not ended whether it lives, and what it was

@@ -51,6 +51,7 @@ func (v runReportView) tierText() string {
 // decided are the statements as a report names them.
 var decided = map[string]string{
 	redrive.DecisionApprove: "approved by", redrive.DecisionReject: "rejected by", redrive.DecisionRevoke: "revoked by",
+	redrive.DecisionBreakGlass: "BREAK GLASS by",
 }
 
 func (s statementView) text() string {

@@ -17,6 +17,9 @@ func (v runReportView) markdown() string {
 	t := &ticket{}
 	fmt.Fprintf(&t.Builder, "# Run %s on %s\n\n%s: %s.\n",
 		term.CodeSpan(short(v.Run)), term.CodeSpan(v.Queue), term.CodeSpan(v.record.stateText()), v.record.done())
+	if v.Glass != nil {
+		fmt.Fprintf(&t.Builder, "\n**BREAK GLASS: run by one person, without the approvals that it needs:** %s\n", term.CodeSpan(*v.Glass))
+	}
 	if !v.Audit.OK {
 		t.WriteString("\n**The audit log does not verify: nothing below is proven.**\n")
 	}

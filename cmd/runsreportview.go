@@ -59,12 +59,15 @@ type runReportView struct {
 	Audit          auditReport     `json:"audit"`
 	Sources        []sourceView    `json:"sources"`
 	Solo           *string         `json:"solo,omitempty"`
+	Glass          *string         `json:"break_glass,omitempty"`
 
 	record runRecordView // the run in the words of runs list
 }
 
 // headline says in a few words how the run stands and how far it came.
-func (v runReportView) headline() string { return v.record.stateText() + ": " + v.record.done() }
+func (v runReportView) headline() string {
+	return v.record.loud(v.record.stateText()) + ": " + v.record.done()
+}
 
 // statementView is what a person said about the plan, and how he is known.
 type statementView struct {
@@ -242,6 +245,7 @@ func (r *runReporter) done() {
 		v.Rate.Effective = new(float64(v.Redriven) / v.Rate.Running)
 	}
 	v.record = newRunRecordView(r.run, r.app.now())
+	v.Glass = v.record.Glass
 	r.items()
 }
 

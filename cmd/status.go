@@ -71,10 +71,11 @@ func (o *ownedHolds) add(a *app, h reconcile.ManualHold) {
 }
 
 type openRunView struct {
-	Run    string `json:"run"`
-	State  string `json:"state"`
-	Lives  bool   `json:"lives"`
-	Holder string `json:"holder"`
+	Run    string  `json:"run"`
+	State  string  `json:"state"`
+	Lives  bool    `json:"lives"`
+	Holder string  `json:"holder"`
+	Glass  *string `json:"break_glass,omitempty"`
 }
 
 func (a *app) status(ctx context.Context, names []string) error {
@@ -218,7 +219,7 @@ func (a *app) statusStore(ctx context.Context, st *store.Store, name string, v *
 	}
 	for _, r := range runs {
 		if !r.State.Ended() {
-			v.OpenRuns = append(v.OpenRuns, openRunView{string(r.ID), string(r.State), r.Lives, r.Holder})
+			v.OpenRuns = append(v.OpenRuns, openRunView{string(r.ID), string(r.State), r.Lives, r.Holder, text(term.Mask(r.BreakGlass))})
 		}
 	}
 	return nil
@@ -254,6 +255,9 @@ func statusResult(views []queueStatus) result {
 		}
 		for _, run := range v.OpenRuns {
 			r.Rows = append(r.Rows, []string{v.Queue, "open run", fmt.Sprintf("%s %s, of %s", short(run.Run), run.State, run.Holder)})
+			for _, row := range glassRows(run.Glass) {
+				r.Rows = append(r.Rows, append([]string{v.Queue}, row...))
+			}
 		}
 	}
 	return r

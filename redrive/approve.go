@@ -29,6 +29,9 @@ type Persons struct {
 	Declared bool
 	// Files: approvals count that were carried here in files, whoever made them.
 	Files bool
+	// Alone is how many items one person may run alone in an emergency, as the policy
+	// of the plan's queue says; 0: none.
+	Alone int
 }
 
 // knownDeclared is Approval.Known of a person who only said who he is.
@@ -40,6 +43,7 @@ type Approver struct {
 	audit.Who
 	Persons
 	Now func() time.Time
+	Log Finder // for BreakGlass alone
 }
 
 // Approve states that the person acting agrees to exactly these items. Refusals
@@ -63,7 +67,7 @@ func (a *Approver) add(ctx context.Context, s Standing, st Approval, rec audit.R
 		return Standing{}, err
 	}
 	s = a.standing(s.Plan, append(s.Statements, st))
-	if !s.Approved {
+	if !s.Approved || st.Decision != DecisionApprove { // who breaks the glass approves nothing
 		return s, nil
 	}
 	err := a.move(ctx, s.Plan, PlanApproved, st.Reason)

@@ -7,12 +7,16 @@ import (
 
 // CheckApprovals holds the statements against the plan's tier: enough of them,
 // by distinct persons other than the requester, over exactly this plan, in
-// force now, and none taking it back. Anything else is ErrRefused.
+// force now, and none taking it back; or, where the policy allows that, one person
+// who breaks the glass. Anything else is ErrRefused.
 func CheckApprovals(id PlanID, p Plan, as []Approval, now time.Time, by Persons) error {
 	if a, taken := takenBack(id, as); taken {
 		return fmt.Errorf("plan %s: %s by %s: %w", id, a.Decision, a.Approver, ErrRefused)
 	}
 	if got, need := len(counted(id, p, as, now, by)), p.Tier.Needed(); got < need {
+		if _, broken := BrokenGlass(id, p, as, now, by); broken {
+			return Breakable(id, p, by.Alone)
+		}
 		return fmt.Errorf("plan %s: %d of %d approvals in force: %w", id, got, need, ErrRefused)
 	}
 	return nil
@@ -36,9 +40,7 @@ func counted(id PlanID, p Plan, as []Approval, now time.Time, by Persons) []Appr
 	for _, a := range as {
 		own := a.Approver == p.Requester
 		switch {
-		case a.Decision != DecisionApprove || a.Plan != id || a.Items != len(p.Items):
-		case a.Store != p.Store || a.Requester != p.Requester || a.Approver == "":
-		case now.Before(a.NotBefore) || !now.Before(a.ExpiresAt) || a.ExpiresAt.Sub(a.NotBefore) > MaxApproval:
+		case a.Decision != DecisionApprove || !a.inForce(id, p, now):
 		case !by.take(a.Known):
 		case own && (by.Solo == "" || a.Solo == ""):
 		case !own && seen[a.Approver]:
@@ -48,6 +50,12 @@ func counted(id PlanID, p Plan, as []Approval, now time.Time, by Persons) []Appr
 		}
 	}
 	return good
+}
+
+// inForce reports that the statement is over exactly this plan, and in its time.
+func (a Approval) inForce(id PlanID, p Plan, now time.Time) bool {
+	return a.Plan == id && a.Items == len(p.Items) && a.Store == p.Store && a.Requester == p.Requester && a.Approver != "" &&
+		!now.Before(a.NotBefore) && now.Before(a.ExpiresAt) && a.ExpiresAt.Sub(a.NotBefore) <= MaxApproval
 }
 
 func earlier(a, b time.Time) time.Time {

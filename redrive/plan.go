@@ -193,7 +193,7 @@ type Approval struct {
 	Requester string    `json:"requester"`
 	Approver  string    `json:"approver"`
 	Known     string    `json:"known"`    // "account", "declared", "file", "signed"
-	Decision  string    `json:"decision"` // "approve", "reject", "revoke"
+	Decision  string    `json:"decision"` // "approve", "reject", "revoke", "break_glass"
 	Reason    string    `json:"reason"`
 	Solo      string    `json:"solo,omitempty"`
 	NotBefore time.Time `json:"not_before"`

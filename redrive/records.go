@@ -38,6 +38,9 @@ func (s *session) itemRecord(w *work) audit.Record {
 	if it.Lift != "" {
 		r.Details["lift"] = it.Lift
 	}
+	if s.glass != "" {
+		r.Details[audit.DetailBreakGlass] = "true"
+	}
 	if it.Republish {
 		r.Details["republish"] = "duplicates"
 	}

@@ -33,7 +33,10 @@ func (r *Runner) Resume(ctx context.Context, prefix string) (Ended, error) {
 	if p.Store != r.Plans.StoreID() {
 		return Ended{}, fmt.Errorf("plan %s was made in another store: %w", sp.ID, ErrRefused)
 	}
-	rec := r.startRecord(sp, rr.ID, stepResume)
+	rec, err := r.startRecord(ctx, sp, rr.ID, stepResume)
+	if err != nil {
+		return Ended{}, err
+	}
 	rec.Reason = firstOf(r.Reason, rec.Reason)
 	lease, err := r.Runs.Resume(ctx, rr.ID, r.begin(sp.ID, rr.ID), rec)
 	if err != nil {
@@ -45,6 +48,7 @@ func (r *Runner) Resume(ctx context.Context, prefix string) (Ended, error) {
 		return Ended{}, fmt.Errorf("ends of run %s: %w", rr.ID, err)
 	}
 	s := r.newSession(sp.ID, p, lease, ends, rr.Pace)
+	s.glass = rec.Details[audit.DetailBreakGlass]
 	return s.whole(ctx, s.resume)
 }
 

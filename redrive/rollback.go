@@ -40,8 +40,7 @@ type Rollbacks interface {
 	BeginRollback(ctx context.Context, b Begin, w Wish, rec audit.Record) (Lease, error)
 	// EndRollback frees the lease and writes rec, in one transaction.
 	EndRollback(ctx context.Context, l Lease, rec audit.Record) error
-	// FindAudit calls each for the records that a query selects.
-	FindAudit(ctx context.Context, q audit.Query, each func(audit.Entry) error) error
+	Finder
 }
 
 // BackItem is one item in a rollback.

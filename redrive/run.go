@@ -36,7 +36,7 @@ type Runner struct {
 	LedgerName string        // as configured
 	Plans      Plans
 	Runs       Runs
-	Rollbacks  Rollbacks // for Rollback alone
+	Rollbacks  Rollbacks // for Rollback, and for what was run without approvals before
 	Archive    Archive
 	Assess     Assessor
 	// Decode reads a message as the planner did.
@@ -85,6 +85,7 @@ type Ended struct {
 	Plan          PlanID
 	State         RunState
 	Report        Report
+	BreakGlass    string  // why it went without the approvals that it needs; empty: it did not
 	RatePerSecond float64 // as lowered by throttling
 	Pace          Pace
 	Duration      time.Duration
@@ -101,7 +102,9 @@ func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
 	}
 	var p Plan
 	check := func(sp StoredPlan, as []Approval) (err error) {
-		p, err = r.checkBegin(sp, as)
+		if p, err = r.checkBegin(sp, as); err == nil && glassOf(id, p, as, r.Now(), r.Persons) != "" {
+			err = glassWithin(ctx, r.Rollbacks, id, p, r.Persons.Alone, r.Now())
+		}
 		return err
 	}
 	lease, err := r.Runs.Begin(ctx, r.begin(id, RunID(rec.Run)), check, rec)
@@ -110,6 +113,7 @@ func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
 	}
 	crash.At("run.0.begun")
 	s := r.newSession(id, p, lease, nil, Pace{})
+	s.glass = rec.Details[audit.DetailBreakGlass]
 	return s.whole(ctx, func(ctx context.Context) error { return s.rest(ctx) })
 }
 
@@ -120,22 +124,27 @@ func (r *Runner) starting(ctx context.Context, prefix string) (PlanID, audit.Rec
 	if err != nil {
 		return "", audit.Record{}, fmt.Errorf("load plan %s: %w", prefix, err)
 	}
-	return sp.ID, r.startRecord(sp, r.NewRunID(), stepStart), nil
+	rec, err := r.startRecord(ctx, sp, r.NewRunID(), stepStart)
+	return sp.ID, rec, err
 }
 
 func (r *Runner) begin(id PlanID, run RunID) Begin {
 	return Begin{Plan: id, Run: run, Holder: r.Actor.Name + "@" + r.Host, TTL: r.LeaseTTL, Now: r.Now()}
 }
 
-func (r *Runner) startRecord(sp StoredPlan, run RunID, step string) audit.Record {
+func (r *Runner) startRecord(ctx context.Context, sp StoredPlan, run RunID, step string) (audit.Record, error) {
 	rec := r.Record(actionRun)
 	rec.Run, rec.Plan, rec.Queue = string(run), string(sp.ID), sp.Plan.Queue
 	rec.Phase, rec.Step, rec.Reason = audit.Outcome, step, sp.Plan.Reason
-	rec.Result = audit.ResultDone
+	rec.Result, rec.Details = audit.ResultDone, map[string]string{}
 	if r.Solo != "" {
-		rec.Details = map[string]string{"solo": r.Solo}
+		rec.Details["solo"] = r.Solo
 	}
-	return rec
+	why, err := r.glass(ctx, sp.ID, sp.Plan)
+	if why != "" {
+		rec.Details[audit.DetailBreakGlass] = why
+	}
+	return rec, err
 }
 
 // whole runs the body under heartbeat and ends the run, whatever becomes of it.
@@ -156,7 +165,7 @@ func (s *session) whole(ctx context.Context, body func(context.Context) error) (
 	state, err := s.finish(context.WithoutCancel(ctx), err)
 	return Ended{
 		Run: s.run, Plan: s.id, State: state, Report: s.tracker.report(),
-		RatePerSecond: s.limiter.rate(), Pace: s.pacer.pace(), Duration: s.Now().Sub(started),
+		BreakGlass: s.glass, RatePerSecond: s.limiter.rate(), Pace: s.pacer.pace(), Duration: s.Now().Sub(started),
 	}, err
 }
 

@@ -51,6 +51,7 @@ type session struct {
 	tracker *tracker
 	limiter *limiter
 	pacer   *pacer
+	glass   string  // why it goes without the approvals that it needs; empty: it does not
 	editor  *Editor // nil: the plan edits nothing, or its rule cannot be applied
 
 	// together is what the batches under way ask as one.

@@ -150,10 +150,13 @@ type RunRecord struct {
 	StartedAt time.Time
 	EndedAt   time.Time
 	// Lives: running or paused under an unexpired lease.
-	Lives  bool
-	Wish   Wish   // what is asked of it, or was when it was aborted
-	Report Report // as of the last End; zero while it never ended
-	Pace   Pace   // as of its last batch; zero where it never told
+	Lives bool
+	Wish  Wish // what is asked of it, or was when it was aborted
+	// BreakGlass is why its plan was run without the approvals that it needs, as the
+	// first has said who broke the glass; empty: nobody has.
+	BreakGlass string
+	Report     Report // as of the last End; zero while it never ended
+	Pace       Pace   // as of its last batch; zero where it never told
 }
 
 // Report is what a run did, by count of the plan's items. The counts add up:

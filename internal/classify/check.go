@@ -20,7 +20,8 @@ func (s source) check(f file) error {
 	for _, name := range slices.Sorted(maps.Keys(f.Classes)) {
 		errs = append(errs, s.checkClass(name, f.Classes[name]))
 	}
-	errs = append(errs, s.checkRules(f), s.checkLimit("$.self_max", f.SelfMax, DefaultSelfMax), s.checkLimit("$.redrive_cap", f.RedriveCap, DefaultRedriveCap), s.checkRetry(f.Retry))
+	errs = append(errs, s.checkRules(f), s.checkLimit("$.self_max", f.SelfMax, DefaultSelfMax), s.checkLimit("$.redrive_cap", f.RedriveCap, DefaultRedriveCap),
+		s.checkLimit("$.break_glass", f.BreakGlass, MostBreakGlass), s.checkRetry(f.Retry))
 	return errors.Join(errs...)
 }
 

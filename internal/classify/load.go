@@ -20,8 +20,9 @@ const FileVersion = "redrivectl/v1"
 
 // Limits that a policy can only tighten.
 const (
-	DefaultSelfMax    = 10 // redrives per queue in 24 hours that need no approver
-	DefaultRedriveCap = 2  // redrives of one job that need no approver
+	DefaultSelfMax    = 10  // redrives per queue in 24 hours that need no approver
+	DefaultRedriveCap = 2   // redrives of one job that need no approver
+	MostBreakGlass    = 100 // items that one person may run alone in an emergency, in 24 hours; none by default
 )
 
 //go:embed default-policy.yaml
@@ -46,6 +47,7 @@ type file struct {
 	MaxAge     duration        `yaml:"max_age"`
 	SelfMax    *int            `yaml:"self_max"`
 	RedriveCap *int            `yaml:"redrive_cap"`
+	BreakGlass *int            `yaml:"break_glass"`
 	Gate       *fileGate       `yaml:"gate"`
 }
 

@@ -25,6 +25,7 @@ const (
 type Limits struct {
 	SelfMax    int // redrives per queue in 24 hours that need no approver
 	RedriveCap int // redrives of one job that need no approver
+	BreakGlass int // items per queue in 24 hours that one person may run alone in an emergency
 }
 
 // Policy is a policy file, checked and compiled. It is not changed after Load
@@ -62,6 +63,9 @@ func newPolicy(f file) *Policy {
 	}
 	if f.SelfMax != nil {
 		p.limits.SelfMax = *f.SelfMax
+	}
+	if f.BreakGlass != nil {
+		p.limits.BreakGlass = *f.BreakGlass
 	}
 	if f.RedriveCap != nil {
 		p.limits.RedriveCap = *f.RedriveCap

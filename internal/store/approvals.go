@@ -93,7 +93,7 @@ func recordedStatements(ctx context.Context, q querier, id redrive.PlanID) (map[
 			digests[r.Seq] = digest
 		}
 		return nil
-	}, selectRows+` WHERE plan = ? AND plan <> '' AND `+ofPlan+` AND action IN ('approve', 'reject', 'revoke')`, string(id))
+	}, selectRows+` WHERE plan = ? AND plan <> '' AND `+ofPlan+` AND action IN ('approve', 'reject', 'revoke', 'break_glass')`, string(id))
 	return digests, err
 }
 
@@ -128,6 +128,7 @@ func approvedByOther(p redrive.Plan, as []redrive.Approval) bool {
 		switch a.Decision {
 		case "approve":
 			approved = approved || (a.Approver != p.Requester && a.Approver != a.Requester && asKnown(p, a))
+		case redrive.DecisionBreakGlass: // by whoever runs it, who approves nothing by that
 		default:
 			return false
 		}

@@ -278,6 +278,9 @@ func conditions(q audit.Query) (string, []any) {
 	add(`queue = ?`, q.Queue)
 	add(`action = ?`, q.Action)
 	add(`phase = ?`, string(q.Phase))
+	if q.BreakGlass {
+		terms = append(terms, `CASE WHEN json_valid(record) THEN record ->> '$.details.break_glass' END IS NOT NULL`)
+	}
 	for _, job := range []struct{ is, key string }{
 		{`= ?`, q.JobKey},
 		{`BETWEEN ? AND ? || char(0x10ffff)`, q.JobKeyPrefix},

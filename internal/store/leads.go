@@ -19,6 +19,9 @@ const (
 // leadsOf is leads for the table as l.
 const leadsOf = `(l.phase <> 'outcome' OR l.run = '' OR l.step NOT IN ('publish', 'ack'))`
 
+// leadsTo is leads for the table as b.
+const leadsTo = `(b.phase <> 'outcome' OR b.run = '' OR b.step NOT IN ('publish', 'ack'))`
+
 // narrowIndexes leaves out of the indexes what another record of the job leads to.
 func narrowIndexes(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, `DROP INDEX audit_plan; DROP INDEX audit_job; DROP INDEX audit_message; DROP INDEX audit_customer;

@@ -276,7 +276,7 @@ func (s *Store) SelfRedrives(ctx context.Context, queue string, since time.Time)
 
 // backed says that a rollback took the job of record a back in its run: nobody
 // claims it any more. It is looked up by the job, since a run has many records.
-const backed = `EXISTS (SELECT 1 FROM audit b WHERE b.job_key = a.job_key AND b.job_key <> '' AND +b.run = a.run
+const backed = `EXISTS (SELECT 1 FROM audit b WHERE b.job_key = a.job_key AND b.job_key <> '' AND ` + leadsTo + ` AND +b.run = a.run
     AND b.action = 'rollback' AND b.phase = 'outcome' AND b.result = 'done')`
 
 // published are the copies of redrives whose publish happened, or may have. It is

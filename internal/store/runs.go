@@ -278,7 +278,8 @@ func (t *tx) endRun(ctx context.Context, l redrive.Lease, state redrive.RunState
 
 const selectRuns = `SELECT r.id, r.plan, r.queue, r.state, r.holder, r.started_at, r.ended_at, r.report, coalesce(l.expires, 0),
   coalesce(w.kind, ''), coalesce(w.person, ''), coalesce(w.reason, ''), coalesce(w.asked_at, 0),
-  coalesce(p.asked, 0), coalesce(p.effective, 0), coalesce(p.lowest, 0), coalesce(p.slowed, 0), coalesce(p.slowed_by, '')
+  coalesce(p.asked, 0), coalesce(p.effective, 0), coalesce(p.lowest, 0), coalesce(p.slowed, 0), coalesce(p.slowed_by, ''),
+  coalesce((SELECT a.record ->> 'reason' FROM audit a WHERE a.plan = r.plan AND a.plan <> '' AND ` + ofPlan + ` AND a.action = 'break_glass' ORDER BY a.seq LIMIT 1), '')
   FROM runs r LEFT JOIN leases l ON l.run = r.id LEFT JOIN wishes w ON w.run = r.id LEFT JOIN paces p ON p.run = r.id`
 
 func scanRun(now time.Time, scan func(...any) error) (redrive.RunRecord, error) {
@@ -287,7 +288,7 @@ func scanRun(now time.Time, scan func(...any) error) (redrive.RunRecord, error) 
 	var report []byte
 	w, p := &r.Wish, &r.Pace
 	err := scan(&r.ID, &r.Plan, &r.Queue, &r.State, &r.Holder, &started, &ended, &report, &expires,
-		&w.Kind, &w.Person, &w.Reason, &asked, &p.Asked, &p.Effective, &p.Lowest, &p.Slowed, &p.By)
+		&w.Kind, &w.Person, &w.Reason, &asked, &p.Asked, &p.Effective, &p.Lowest, &p.Slowed, &p.By, &r.BreakGlass)
 	if err != nil {
 		return r, err
 	}
