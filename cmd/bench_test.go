@@ -292,10 +292,15 @@ func (w *benchWorld) inProcess(queue string, n int, silent bool) inProcessRun {
 	w.b.Helper()
 	c := w.copied()
 	plan, _ := c.approved(queue, n)
-	return c.runInProcess(queue, plan, n, silent)
+	return c.runInProcess(queue, plan, n, func(r *redrive.Runner) {
+		if silent {
+			r.Runs = &silentRuns{Runs: r.Runs}
+		}
+	})
 }
 
-func (w *benchWorld) runInProcess(queue, plan string, n int, silent bool) inProcessRun {
+// runInProcess runs on parts that with has changed.
+func (w *benchWorld) runInProcess(queue, plan string, n int, with func(*redrive.Runner)) inProcessRun {
 	w.b.Helper()
 	ctx := w.b.Context()
 	a := newApp(Env{
@@ -307,9 +312,7 @@ func (w *benchWorld) runInProcess(queue, plan string, n int, silent bool) inProc
 	w.must(err)
 	r, err := a.runner(ctx, queue, st)
 	w.must(err)
-	if silent {
-		r.Runs = &silentRuns{Runs: r.Runs}
-	}
+	with(r)
 	commits, records := st.CommitStats()
 	began := time.Now()
 	e, err := r.Run(ctx, plan)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redrivectl/redrivectl/internal/ledger/sqlledger"
 	"github.com/redrivectl/redrivectl/internal/testservers/sqsfake"
+	"github.com/redrivectl/redrivectl/redrive"
 )
 
 // The sizes of BenchmarkSQS; docs/benchmarks.md says what they are for.
@@ -276,9 +277,9 @@ func (w *sqsWorld) run(b *testing.B, f *benchWorld, n int, latency time.Duration
 
 // approvedSQS plans everything in the queue. The messages tell no reason, and
 // their rows say that nothing was sent.
-func (w *benchWorld) approvedSQS(n int) string {
+func (w *benchWorld) approvedSQS(n int, flags ...string) string {
 	w.b.Helper()
-	plan, _ := w.approved(benchSource, n, "--as", "throttled")
+	plan, _ := w.approved(benchSource, n, append(flags, "--as", "throttled")...)
 	return plan
 }
 
@@ -308,7 +309,7 @@ func (w *sqsWorld) commits(b *testing.B, f *benchWorld, n int, latency time.Dura
 	w.fill(b, n)
 	plan := f.approvedSQS(n)
 	w.ask(b, nil, "/admin/config?latency="+latency.String())
-	r := f.runInProcess(benchSource, plan, n, false)
+	r := f.runInProcess(benchSource, plan, n, func(*redrive.Runner) {})
 	w.ask(b, nil, "/admin/config?latency=0s")
 	return r
 }

@@ -32,6 +32,7 @@ type benchStats struct {
 type benchQueueTime struct {
 	FirstSend int64 `json:"first_send_ms"`
 	LastSend  int64 `json:"last_send_ms"`
+	MaxSends  int   `json:"max_sends_1s"` // messages taken in the fullest second
 }
 
 // benchCheck is what /admin/check tells of the messages that were seeded.
@@ -51,6 +52,7 @@ type benchAdmin struct {
 	seeded   map[string]sqsfake.Message // by body
 	requests int
 	sends    benchQueueTime
+	taken    []time.Time // within the last second
 }
 
 // benchServer is a process that serves until it is killed. It prints its address.
@@ -85,9 +87,10 @@ func (a *benchAdmin) reset() {
 	s := sqsfake.New(sqsfake.Options{})
 	s.CreateQueue(benchDead, nil)
 	s.CreateQueue(benchSource, map[string]string{"RedrivePolicy": sqsfake.DeadLetter(benchDead, 3)})
+	s.OnEntry(a.onEntry)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.server, a.seeded, a.requests, a.sends = s, map[string]sqsfake.Message{}, 0, benchQueueTime{}
+	a.server, a.seeded, a.requests, a.sends, a.taken = s, map[string]sqsfake.Message{}, 0, benchQueueTime{}, nil
 }
 
 func (a *benchAdmin) serve(w http.ResponseWriter, r *http.Request) {
@@ -107,6 +110,22 @@ func (a *benchAdmin) count(sends bool) {
 	if a.sends.FirstSend == 0 {
 		a.sends.FirstSend = a.sends.LastSend
 	}
+}
+
+// onEntry notes a message that is taken, and lets it.
+func (a *benchAdmin) onEntry(action string, _ int) string {
+	if action != "SendMessageBatch" {
+		return ""
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	a.taken = append(a.taken, now)
+	for now.Sub(a.taken[0]) >= time.Second {
+		a.taken = a.taken[1:]
+	}
+	a.sends.MaxSends = max(a.sends.MaxSends, len(a.taken))
+	return ""
 }
 
 func (a *benchAdmin) onReset(r *http.Request) any {
