@@ -16,7 +16,7 @@ const (
 )
 
 // limiter keeps a rate in any one-second window, not on average. A start holds
-// its place from when it was granted until one window after it is known to be
+// its place from just before its call until one window after it is known to be
 // over, because a broker may apply a publish at any moment of the call. A new
 // limiter is full: the process before it may have used the last second.
 //
@@ -36,6 +36,7 @@ type limiter struct {
 	w        time.Duration
 	lowered  time.Time // when the rate was last lowered
 	moved    time.Time // or raised
+	ahead    int       // asked for and not begun
 	inFlight int
 	used     int // the sum of spent
 	spent    []spent
@@ -78,15 +79,68 @@ func (l *limiter) rate() float64 {
 	return float64(l.n) / l.w.Seconds()
 }
 
+// lead is how long before its places are free a batch may be received and
+// recorded, so that it is ready when they are.
+const lead = 500 * time.Millisecond
+
+// turn is a batch's part of the rate: what it asked for ahead, less what it has
+// begun.
+type turn struct {
+	limiter *limiter
+	ahead   int
+	begun   bool
+}
+
+// turn waits until up to k places are free within the lead, behind whoever asked
+// before. Whoever took the turn calls leave once. While a slow rate makes it wait,
+// it asks now and then whether to go on.
+func (l *limiter) turn(ctx context.Context, k int, ask func(context.Context) error) (*turn, error) {
+	n, err := l.wait(ctx, ask, func() (int, time.Duration) { return l.tryAhead(k) })
+	if err != nil {
+		return nil, err
+	}
+	return &turn{limiter: l, ahead: n}, nil
+}
+
+// leave gives back what the turn did not begin.
+func (t *turn) leave() {
+	t.less(t.ahead)
+	if t.begun {
+		t.limiter.raise()
+	}
+}
+
+func (t *turn) less(k int) {
+	t.limiter.mu.Lock()
+	defer t.limiter.mu.Unlock()
+	k = min(k, t.ahead)
+	t.ahead, t.limiter.ahead = t.ahead-k, t.limiter.ahead-k
+}
+
+// begin takes up to k places, and returns how many. The first call of over says
+// that their starts are over; all of them count.
+func (t *turn) begin(ctx context.Context, k int) (n int, over func(), err error) {
+	n, err = t.limiter.take(ctx, k, func(context.Context) error { return nil })
+	if err != nil {
+		return 0, nil, err
+	}
+	t.less(n)
+	t.begun = true
+	return n, sync.OnceFunc(func() { t.limiter.done(n, n) }), nil
+}
+
 // take waits until k places (at most burst) are free and holds them. Whoever
-// took them calls done once. While a slow rate makes it wait, it asks now and
-// then whether to go on.
+// took them calls done once.
 func (l *limiter) take(ctx context.Context, k int, ask func(context.Context) error) (int, error) {
+	return l.wait(ctx, ask, func() (int, time.Duration) { return l.try(k) })
+}
+
+func (l *limiter) wait(ctx context.Context, ask func(context.Context) error, try func() (int, time.Duration)) (int, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		got, wait := l.try(k)
+		got, wait := try()
 		if got > 0 {
 			return got, nil
 		}
@@ -105,19 +159,39 @@ func (l *limiter) try(k int) (int, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k = min(k, l.n)
+	if wait := l.freeIn(k, 0); wait > 0 {
+		return 0, wait
+	}
+	l.inFlight += k
+	return k, 0
+}
+
+func (l *limiter) tryAhead(k int) (int, time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k = min(k, l.n)
+	if wait := l.freeIn(k, l.ahead) - lead; wait > 0 {
+		return 0, wait
+	}
+	l.ahead += k
+	return k, 0
+}
+
+// freeIn is how long it takes until k places are free behind so many others. The
+// caller holds the lock.
+func (l *limiter) freeIn(k, behind int) time.Duration {
 	now := l.now()
 	l.forget(now)
-	missing := l.inFlight + l.used + k - l.n
+	missing := behind + l.inFlight + l.used + k - l.n
 	if missing <= 0 {
-		l.inFlight += k
-		return k, 0
+		return 0
 	}
 	for _, p := range l.spent {
 		if missing -= p.places; missing <= 0 {
-			return 0, p.until.Sub(now) + time.Nanosecond
+			return p.until.Sub(now) + time.Nanosecond
 		}
 	}
-	return 0, l.w
+	return l.w // what is in flight is not free before that
 }
 
 // forget frees the places whose window is over. The window is closed: a place
@@ -130,14 +204,20 @@ func (l *limiter) forget(now time.Time) {
 }
 
 // done gives k places back: the used ones after a window from now, the others
-// at once. Work that came through a whole window after the last change raises the
-// rate that was lowered.
+// at once.
 func (l *limiter) done(k, used int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inFlight -= k
 	l.use(used)
-	if used > 0 && l.inForce < l.asked && l.now().Sub(l.moved) > l.w {
+}
+
+// raise follows work that came through: a whole window after the last change it
+// raises a rate that was lowered.
+func (l *limiter) raise() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inForce < l.asked && l.now().Sub(l.moved) > l.w {
 		l.set(l.inForce + l.asked/raiseParts)
 		l.moved = l.now()
 	}

@@ -105,7 +105,10 @@ func (p *paced) end(t *rapid.T) {
 	i := rapid.IntRange(0, len(p.underWay)-1).Draw(t, "which")
 	b := p.underWay[i]
 	p.underWay = slices.Delete(p.underWay, i, i+1)
-	p.limiter.done(b.places, p.apply(t, b))
+	used := p.apply(t, b)
+	if p.limiter.done(b.places, used); used > 0 {
+		p.limiter.raise()
+	}
 }
 
 // apply has some of a batch's starts, all at the moment of its call that is drawn.
@@ -147,6 +150,7 @@ func TestLimiterFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.done(k, k)
+		l.raise()
 		return l.rate()
 	}
 	before, began := l.rate(), p.now
@@ -249,5 +253,44 @@ func TestLimiterEdge(t *testing.T) {
 	now = used.Add(time.Second + 1)
 	if k, _ := l.try(1); k != 1 {
 		t.Error("no place after the window")
+	}
+}
+
+// TestTurn: batches are received half a second before their places are free and no
+// earlier, one behind the other, and begin when they are.
+func TestTurn(t *testing.T) {
+	t.Parallel()
+	p := &paced{now: time.Unix(0, 0)}
+	l := newLimiter(10, 0, p.clock, p.sleep)
+	var got []time.Duration
+	at := func() { got = append(got, p.now.Sub(time.Unix(0, 0)).Round(time.Millisecond)) }
+	next := func() *turn {
+		t.Helper()
+		turn, err := l.turn(t.Context(), 10, goOn)
+		if err != nil || turn.ahead != 10 {
+			t.Fatal(turn, err)
+		}
+		at()
+		return turn
+	}
+	begin := func(turn *turn) {
+		t.Helper()
+		n, over, err := turn.begin(t.Context(), 20)
+		if err != nil || n != 10 || turn.ahead != 0 {
+			t.Fatal(n, turn, err)
+		}
+		at()
+		over()
+		over() // counts once
+		turn.leave()
+	}
+	first := next()
+	begin(first)
+	second := next()
+	second.leave() // it found nothing
+	begin(next())
+	want := []time.Duration{500 * time.Millisecond, time.Second, 1500 * time.Millisecond, 1500 * time.Millisecond, 2 * time.Second}
+	if !slices.Equal(got, want) || l.ahead != 0 || l.inFlight != 0 {
+		t.Errorf("%v, want %v; %d ahead, %d in flight", got, want, l.ahead, l.inFlight)
 	}
 }

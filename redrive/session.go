@@ -221,16 +221,15 @@ func (s *session) asideCount() int {
 // once waits for its share of the rate, asks whether the run may go on, and
 // carries one batch. The batch itself is not cut short when ctx ends.
 func (s *session) once(ctx context.Context, set []int, open int, guard func(context.Context) error) (bool, error) {
-	n, err := s.limiter.take(ctx, min(open, atLeast(s.caps.MaxBatch, open)), guard)
+	t, err := s.limiter.turn(ctx, min(open, atLeast(s.caps.MaxBatch, open)), guard)
 	if err != nil {
 		return false, err
 	}
-	used := 0
-	defer func() { s.limiter.done(n, used) }()
+	defer t.leave()
 	if err := guard(ctx); err != nil {
 		return false, err
 	}
-	found, used, err := s.batch(context.WithoutCancel(ctx), set, n)
+	found, err := s.batch(context.WithoutCancel(ctx), set, t)
 	if s.Progress != nil {
 		s.Progress(s.tracker.report())
 	}
@@ -241,19 +240,22 @@ func (s *session) once(ctx context.Context, set []int, open int, guard func(cont
 }
 
 // batch receives once and carries what it got, wave by wave. It reports whether
-// anything new came, and how many items it worked on.
-func (s *session) batch(ctx context.Context, set []int, n int) (found bool, used int, err error) {
+// anything new came.
+func (s *session) batch(ctx context.Context, set []int, t *turn) (found bool, err error) {
 	before := s.seen()
 	s.keepAside(ctx)
-	ws, err := s.receive(ctx, set, n)
+	ws, err := s.receive(ctx, set, t.ahead)
 	if err != nil {
-		return false, 0, err
+		return false, err
+	}
+	for _, w := range ws {
+		w.turn = t
 	}
 	waves := s.waves(ws)
 	for i, wave := range waves {
 		if err := s.carry(ctx, wave); err != nil {
 			s.leave(ws)
-			return true, len(ws), err
+			return true, err
 		}
 		if s.ordered && s.reopened(wave) || s.notDenied() != nil {
 			for _, w := range waves[i+1:] {
@@ -262,7 +264,7 @@ func (s *session) batch(ctx context.Context, set []int, n int) (found bool, used
 			break
 		}
 	}
-	return len(ws) > 0 || s.seen() > before, len(ws), nil
+	return len(ws) > 0 || s.seen() > before, nil
 }
 
 // reopened reports that an item of the wave waits for another batch, so that

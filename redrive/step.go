@@ -26,6 +26,7 @@ type work struct {
 	attempt  *int     // what the records say: the attempt that is published
 	edited   *job.Job // the edit of it, where the plan has one and nothing is published
 	account  string   // of the ledger's row
+	turn     *turn    // the batch's part of the rate
 
 	intended  bool // step 3: the intent is in the log
 	queued    bool // step 4: the row is queued by this run, or needs no move
@@ -302,10 +303,29 @@ func (s *session) applyAll(ctx context.Context, cs []ledger.Change) ([]ledger.Re
 	return rs, nil
 }
 
-// publish is step 5. Its outcomes are in the log before anything is
-// acknowledged.
+// publish is step 5, at the rate: all of a batch at once, unless the rate has
+// become less than that meanwhile.
 func (s *session) publish(ctx context.Context, ws []*work) ([]*work, error) {
 	crash.At("run.4.queued")
+	var on []*work
+	for len(ws) > 0 {
+		n, over, err := ws[0].turn.begin(ctx, len(ws))
+		if err != nil {
+			return nil, err
+		}
+		part, err := s.publishNow(ctx, ws[:n], over)
+		over()
+		if err != nil {
+			return nil, err
+		}
+		on, ws = append(on, part...), ws[n:]
+	}
+	return on, nil
+}
+
+// publishNow has its outcomes in the log before anything is acknowledged. It calls
+// over when nothing more is sent.
+func (s *session) publishNow(ctx context.Context, ws []*work, over func()) ([]*work, error) {
 	ws, err := s.extend(ctx, ws)
 	if err != nil {
 		return nil, err
@@ -326,6 +346,7 @@ func (s *session) publish(ctx context.Context, ws []*work) ([]*work, error) {
 		return nil, err
 	}
 	rs := s.send(ctx, send)
+	over()
 	crash.At("run.5.published")
 	recs := make([]audit.Record, len(send))
 	for i, w := range send {
