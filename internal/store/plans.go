@@ -54,13 +54,41 @@ func (t *tx) insertPlan(ctx context.Context, id redrive.PlanID, canonical []byte
 	if p.Tier.Needed() == 0 {
 		state = redrive.PlanApproved
 	}
-	_, err := t.ExecContext(ctx, `INSERT INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		string(id), canonical, string(state), p.Queue, leaseKey(p), string(p.Tier), redrives(p),
+	_, err := t.ExecContext(ctx, `INSERT INTO plans VALUES (?, x'', ?, ?, ?, ?, ?, ?, ?)`,
+		string(id), string(state), p.Queue, leaseKey(p), string(p.Tier), redrives(p),
 		nanos(p.CreatedAt), nanos(p.ExpiresAt))
+	if err == nil {
+		err = t.insertBytes(ctx, id, canonical)
+	}
 	if err != nil {
 		return err
 	}
 	return t.insertItems(ctx, id, p.Items)
+}
+
+// splitPlans gives the bytes of plans a table of their own, since each change of a
+// row writes all of it again. Those of earlier versions stay where they are.
+func splitPlans(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `CREATE TABLE plan_bytes (
+  plan  TEXT PRIMARY KEY REFERENCES plans (id),
+  bytes BLOB NOT NULL
+) STRICT`)
+	return err
+}
+
+// insertBytes writes the bytes piece by piece. See onePlan.
+func (t *tx) insertBytes(ctx context.Context, id redrive.PlanID, canonical []byte) error {
+	r, err := t.ExecContext(ctx, `INSERT INTO plan_bytes VALUES (?, zeroblob(?))`, string(id), len(canonical))
+	if err != nil {
+		return err
+	}
+	row, err := r.LastInsertId()
+	if err != nil {
+		return err
+	}
+	var n int64
+	return t.QueryRowContext(ctx, `SELECT writeblob('main', 'plan_bytes', 'bytes', ?, 0, ?)`,
+		row, sqlite3.Pointer(bytes.NewReader(canonical))).Scan(&n)
 }
 
 func (t *tx) insertItems(ctx context.Context, id redrive.PlanID, items []redrive.Item) error {
@@ -114,6 +142,9 @@ func (t *tx) refuseShared(ctx context.Context, id redrive.PlanID) error {
 	return nil
 }
 
+// bytesOf are a plan's bytes as one value.
+const bytesOf = `coalesce((SELECT b.bytes FROM plan_bytes b WHERE b.plan = p.id), p.bytes)`
+
 // selectPlans has the plan's bytes where they are asked for.
 const selectPlans = `SELECT p.id, %s, p.state, p.expires_at, coalesce(r.id, '')
   FROM plans p LEFT JOIN runs r ON r.plan = p.id`
@@ -150,7 +181,7 @@ func (s *Store) plans(ctx context.Context, q querier, where string, args ...any)
 		}
 		ps = append(ps, p)
 		return err
-	}, fmt.Sprintf(selectPlans, `p.bytes`)+where, args...)
+	}, fmt.Sprintf(selectPlans, bytesOf)+where, args...)
 	return ps, err
 }
 
@@ -170,8 +201,10 @@ func (s *Store) LoadPlan(ctx context.Context, prefix string) (redrive.StoredPlan
 // onePlan reads a plan's bytes piece by piece: as one value they would stay in
 // the connection's memory, which never shrinks.
 func (s *Store) onePlan(ctx context.Context, q querier, id redrive.PlanID) (redrive.StoredPlan, error) {
-	var size int64
-	err := q.QueryRowContext(ctx, `SELECT length(bytes) FROM plans WHERE id = ?`, string(id)).Scan(&size)
+	var table string
+	var row, size int64
+	err := q.QueryRowContext(ctx, `SELECT 'plan_bytes', rowid, length(bytes) FROM plan_bytes WHERE plan = ?1
+  UNION ALL SELECT 'plans', rowid, length(bytes) FROM plans WHERE id = ?1 LIMIT 1`, string(id)).Scan(&table, &row, &size)
 	if errors.Is(err, sql.ErrNoRows) {
 		return redrive.StoredPlan{}, refuse("plan %s: %w", id, redrive.ErrNotFound)
 	}
@@ -179,8 +212,8 @@ func (s *Store) onePlan(ctx context.Context, q querier, id redrive.PlanID) (redr
 		return redrive.StoredPlan{}, err
 	}
 	content := bytes.NewBuffer(make([]byte, 0, size))
-	query := fmt.Sprintf(selectPlans, `readblob('main', 'plans', 'bytes', p.rowid, 0, ?2)`) + ` WHERE p.id = ?1`
-	p, err := scanPlan(s.now(), &size, q.QueryRowContext(ctx, query, string(id), sqlite3.Pointer(content)).Scan)
+	query := fmt.Sprintf(selectPlans, `readblob('main', ?3, 'bytes', ?4, 0, ?2)`) + ` WHERE p.id = ?1`
+	p, err := scanPlan(s.now(), &size, q.QueryRowContext(ctx, query, string(id), sqlite3.Pointer(content), table, row).Scan)
 	if err != nil {
 		return p, err
 	}
