@@ -11,8 +11,9 @@ import (
 	"github.com/redrivectl/redrivectl/redrive"
 )
 
-// copies folds a run's records by copy.
-func (s *Store) copies(ctx context.Context, run redrive.RunID) (map[string]*audit.CopyState, error) {
+// copies folds a run's records by copy. Of the copies that were closed it keeps
+// what ended them only if it is asked to: nearly all are.
+func (s *Store) copies(ctx context.Context, run redrive.RunID, ended bool) (map[string]*audit.CopyState, error) {
 	states := map[string]*audit.CopyState{}
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var r audit.Record
@@ -25,7 +26,9 @@ func (s *Store) copies(ctx context.Context, run redrive.RunID) (map[string]*audi
 			c = &audit.CopyState{}
 			states[r.CopyID] = c
 		}
-		c.See(r)
+		if c.See(r); c.Ended != "" && !ended {
+			delete(states, r.CopyID)
+		}
 		return nil
 	}, `SELECT seq, run, action, phase, step, result, copy_id,
   CASE WHEN phase = 'outcome' AND step <> 'publish' THEN coalesce(record ->> 'reason', '') ELSE '' END
@@ -38,7 +41,7 @@ func (s *Store) copies(ctx context.Context, run redrive.RunID) (map[string]*audi
 
 // OpenIntents are the run's intents that have no closing outcome, oldest first.
 func (s *Store) OpenIntents(ctx context.Context, run redrive.RunID) ([]redrive.Intent, error) {
-	states, err := s.copies(ctx, run)
+	states, err := s.copies(ctx, run, false)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +67,7 @@ func (s *Store) OpenIntents(ctx context.Context, run redrive.RunID) ([]redrive.I
 
 // Ends maps the copies of a run to how they were closed.
 func (s *Store) Ends(ctx context.Context, run redrive.RunID) (map[string]redrive.ItemEnd, error) {
-	states, err := s.copies(ctx, run)
+	states, err := s.copies(ctx, run, true)
 	if err != nil {
 		return nil, err
 	}

@@ -129,12 +129,12 @@ func noting(ctx context.Context) (context.Context, *bool) {
 func (w witness) Do(r *http.Request) (*http.Response, error) {
 	sent, noted := r.Context().Value(sentKey{}).(*bool)
 	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
+		body := bytes.NewBuffer(make([]byte, 0, max(0, r.ContentLength)+bytes.MinRead)) // the room that reading asks for
+		if _, err := body.ReadFrom(r.Body); err != nil {
 			return nil, err
 		}
 		r = r.Clone(r.Context())
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body.Bytes())), int64(body.Len())
 	}
 	resp, err := w.HTTPClient.Do(r)
 	if noted && !undialled(err) {
