@@ -13,8 +13,8 @@ import (
 	"github.com/redrivectl/redrivectl/redrive"
 )
 
-// benchRate is the rate of BenchmarkSQSRate, in messages per second.
-const benchRate = 500
+// benchRateEnv is the rate of BenchmarkSQSRate in messages per second, default 500.
+const benchRateEnv = "BENCH_RATE"
 
 // BenchmarkSQSRate runs a plan at a rate that binds, and says what it reached and
 // what the fullest second held: of sends begun, on the side of the run, and of
@@ -30,11 +30,11 @@ func BenchmarkSQSRate(b *testing.B) {
 
 func (w *sqsWorld) paced(b *testing.B, n int, latency time.Duration) {
 	b.Helper()
-	rows := w.rows(b, n)
+	rows, rate := w.rows(b, n), benchList(b, benchRateEnv, "500", strconv.Atoi)[0]
 	for b.Loop() {
 		f := rows.copied()
 		w.fill(b, n)
-		plan := f.approvedSQS(n, "--rate", fmt.Sprintf("%d/s", benchRate))
+		plan := f.approvedSQS(n, "--rate", fmt.Sprintf("%d/s", rate))
 		w.ask(b, nil, "/admin/reset?stats=1")
 		w.ask(b, nil, "/admin/config?latency="+latency.String())
 		var t timedBroker
@@ -67,14 +67,17 @@ func (t *timedBroker) Publish(ctx context.Context, to string, ms []broker.Outgoi
 	return t.Broker.Publish(ctx, to, ms)
 }
 
-// reached is the rate between the first publish and the last, whose own messages
-// belong to the second after it.
+// reached is the rate over the whole seconds from the first publish to the last.
+// Where they come in bursts, the seconds begin with one.
 func (t *timedBroker) reached() float64 {
-	sent := 0
-	for _, s := range t.starts[:len(t.starts)-1] {
-		sent += s.n
+	first, last := t.starts[0].at, t.starts[len(t.starts)-1].at
+	span, sent := last.Sub(first).Truncate(time.Second), 0
+	for _, s := range t.starts {
+		if s.at.Sub(first) < span {
+			sent += s.n
+		}
 	}
-	return float64(sent) / t.starts[len(t.starts)-1].at.Sub(t.starts[0].at).Seconds()
+	return float64(sent) / span.Seconds()
 }
 
 // fullest is the most that any window of that length holds.
