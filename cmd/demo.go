@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redrivectl/redrivectl/internal/config"
 	"github.com/spf13/cobra"
@@ -27,7 +29,8 @@ The folder stays, with its config. Change into it and try every command by hand;
 ends when the jobs are quarantined, and the recovery is yours.
 
 It fails unless nothing was sent twice, nothing is lost, every job is accounted
-for and the audit log verifies. Of the recovery's commands, only reconcile may
+for and the audit log verifies. With --scenario a canary goes first and does not
+pass: see "redrivectl run". Of the recovery's commands, only reconcile may
 end with exit code 3: then it is run again when the provider's delay has passed.`
 
 type demoOptions struct {
@@ -36,14 +39,52 @@ type demoOptions struct {
 	jobs int
 	seed uint64
 
-	outage bool
+	outage   bool
+	scenario string
+}
+
+// demoStory is another way to recover than the whole one.
+type demoStory struct {
+	name string
+	tell string // in the flag's help
+	play func(*demoWorld, context.Context) error
+	code int // how the demo ends where all went as it should
+}
+
+// demoStories are what --scenario takes.
+func demoStories() []demoStory {
+	return []demoStory{
+		{"failing-canary", "a canary comes back, and the gate stops the run (exit code 6)", (*demoWorld).failingCanary, exitGate},
+		{"inconclusive", "nothing is known of a canary, and a person promotes the run at a second terminal", (*demoWorld).inconclusiveCanary, exitDone},
+	}
+}
+
+func demoStoryNames() []string {
+	var names []string
+	for _, s := range demoStories() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// story is what happens once the jobs are quarantined.
+func (o *demoOptions) story() demoStory {
+	for _, s := range demoStories() {
+		if s.name == o.scenario {
+			return s
+		}
+	}
+	if o.outage {
+		return demoStory{play: (*demoWorld).leave}
+	}
+	return demoStory{play: (*demoWorld).recover}
 }
 
 func newDemoCmd(a *app) *cobra.Command {
 	o := &demoOptions{app: a}
 	c := &cobra.Command{
 		Use: "demo", Short: "Play a whole recovery, step by step, and leave it to explore", Long: demoLong,
-		Example: "  redrivectl demo\n  redrivectl demo --dir /tmp/world --jobs 1000 --seed 7\n  redrivectl demo --dir /tmp/world --outage\n  redrivectl demo -o json",
+		Example: "  redrivectl demo\n  redrivectl demo --dir /tmp/world --jobs 1000 --seed 7\n  redrivectl demo --dir /tmp/world --outage\n  redrivectl demo --scenario failing-canary\n  redrivectl demo -o json",
 		Args:    groupArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
@@ -57,13 +98,22 @@ func newDemoCmd(a *app) *cobra.Command {
 	f.IntVar(&o.jobs, "jobs", 240, "how many jobs end up quarantined")
 	f.Uint64Var(&o.seed, "seed", 1, "decides which job suffers what")
 	f.BoolVar(&o.outage, "outage", false, "make the failures alone, and recover from nothing")
+	told := "play this instead of the whole recovery"
+	for _, s := range demoStories() {
+		told += fmt.Sprintf("; %s: %s", s.name, s.tell)
+	}
+	f.StringVar(&o.scenario, "scenario", "", told)
+	must(c.RegisterFlagCompletionFunc("scenario", completeFrom(demoStoryNames)))
 	c.AddCommand(newDemoProviderCmd(a), newDemoWorkerCmd(a))
-	return exits(c, exitRefused, exitInterrupted)
+	return exits(c, exitRefused, exitGate, exitInterrupted)
 }
 
 func (o *demoOptions) validate() error {
 	if o.app.configPath != "" || o.app.storePath != "" {
 		return usagef("the demo makes a config and a store of its own: leave --config and --store out")
+	}
+	if o.scenario != "" && (o.outage || !slices.Contains(demoStoryNames(), o.scenario)) {
+		return usagef("--scenario %s: use one of %s, without --outage", o.scenario, strings.Join(demoStoryNames(), ", "))
 	}
 	if least := len(demoScenarios()); o.jobs < least {
 		return usagef("--jobs %d: at least %d are needed for every kind of failure to happen", o.jobs, least)
@@ -81,11 +131,8 @@ func (o *demoOptions) run(ctx context.Context) error {
 		return err
 	}
 	w.say("The world is in %s (seed %d). It stays there.", dir, o.seed)
-	then := w.recover
-	if o.outage {
-		then = w.leave
-	}
-	sum, err := w.play(ctx, then)
+	story := o.story()
+	sum, err := w.play(ctx, func(ctx context.Context) error { return story.play(w, ctx) })
 	if ctx.Err() != nil {
 		return fail(exitInterrupted, "redrivectl demo provider --dir "+shellQuote(dir), "interrupted; the world in %s stays as it is", dir)
 	}
@@ -96,7 +143,10 @@ func (o *demoOptions) run(ctx context.Context) error {
 		return err
 	}
 	w.farewell(o.outage)
-	return sum.verdict()
+	if err := sum.verdict(); err != nil || story.code == exitDone {
+		return err
+	}
+	return silently(story.code) // the story has told why
 }
 
 // folder is the world's new home. A folder that holds anything is refused:

@@ -79,6 +79,8 @@ func exitCode(err error) int {
 		return f.code
 	case errors.Is(err, audit.ErrNotWritable), errors.Is(err, audit.ErrBroken):
 		return exitAudit
+	case errors.Is(err, redrive.ErrGate):
+		return exitGate
 	case errors.Is(err, redrive.ErrRefused), errors.Is(err, redrive.ErrChanged), errors.Is(err, audit.ErrFenced):
 		return exitRefused
 	case errors.Is(err, context.Canceled):

@@ -99,7 +99,7 @@ var needsNothing = []string{
 	"completion bash", "completion fish", "completion powershell", "completion zsh", "version", "version -o json",
 	"init", "init --file config/redrivectl.yaml", "init --print", "init --schema > redrivectl.schema.json",
 	"ledger init --print", "policy check --print > policy.yaml", "policy explain",
-	"demo", "demo --dir /tmp/world --jobs 1000 --seed 7", "demo --dir /tmp/world --outage", "demo -o json",
+	"demo", "demo --dir /tmp/world --jobs 1000 --seed 7", "demo --dir /tmp/world --outage", "demo --scenario failing-canary", "demo -o json",
 }
 
 // TestC25BrokenWorld: where the store is no store, or the queue is none, no example

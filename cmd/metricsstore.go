@@ -46,7 +46,7 @@ func (m *queueMetrics) runs(runs []store.RunFigures) {
 	sizes := metrics.NewBuckets(1, 5, 10, 50, 100, 500, 1000, 5000, 10_000)
 	for _, r := range runs {
 		sizes.Observe(float64(r.Items))
-		if (r.State == redrive.RunRunning || r.State == redrive.RunPaused) && !r.Lives {
+		if (r.State == redrive.RunRunning || r.State == redrive.RunPaused) && !r.Lives && !r.Left {
 			r.State = runDead
 		}
 		open[r.State]++

@@ -62,21 +62,10 @@ type runView struct {
 	pace redrive.Pace
 }
 
-// gateView says that this version runs without a gate.
-type gateView struct {
-	Verdict    string         `json:"verdict"`
-	Figures    map[string]any `json:"figures"`
-	Thresholds map[string]any `json:"thresholds"`
-}
-
-func noGate() gateView {
-	return gateView{Verdict: "none", Figures: map[string]any{}, Thresholds: map[string]any{}}
-}
-
 func newRunView(e redrive.Ended, queue string) runView {
 	v := runView{
 		Run: string(e.Run), Plan: string(e.Plan), Queue: queue, State: string(e.State),
-		Gate: noGate(), Rate: &e.RatePerSecond, Duration: e.Duration.Seconds(),
+		Gate: newGateView(e.Gate), Rate: &e.RatePerSecond, Duration: e.Duration.Seconds(),
 	}
 	v.report(e.Report)
 	v.Glass = text(term.Mask(e.BreakGlass))
@@ -109,6 +98,7 @@ type runOptions struct {
 	dryRun    bool
 	approvals []string
 	glass     string
+	wait      waitFlag
 }
 
 func newRunCmd(a *app) *cobra.Command {
@@ -131,6 +121,12 @@ record and output of the run: "redrivectl audit find --break-glass".
 With --approval, approvals that were given elsewhere ("redrivectl approve FILE")
 are first recorded here, where the config lets approvals in files count.
 
+Where the plan has a canary, it goes first, and the gate waits for what becomes of
+it. Only a pass goes on by itself. A fail ends the run for good; where the gate is
+inconclusive the run is paused for a person, who lets it go on with "redrivectl
+resume RUN --promote". On a terminal this command waits for that; elsewhere, and
+with --wait=false, it ends. Both end with exit code 6.
+
 Ctrl-C finishes the batch in flight and releases what is held. A second one
 stops at once and leaves open intents. "redrivectl pause" and "redrivectl abort"
 do so from any terminal that shares the store.`,
@@ -149,7 +145,8 @@ do so from any terminal that shares the store.`,
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "check the plan and its approvals, and say what would be done")
 	c.Flags().StringArrayVar(&o.approvals, "approval", nil, "file with an approval that was given elsewhere (repeatable)")
 	c.Flags().StringVar(&o.glass, "break-glass", "", "why it is an emergency that one person runs it alone, where the policy allows that")
-	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
+	o.wait.add(c)
+	return exits(c, exitPartly, exitRefused, exitAudit, exitGate, exitInterrupted)
 }
 
 // readyPlan is a plan that was found, with what carries it out.
@@ -205,6 +202,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err := o.breakGlass(ctx, r, approver); err != nil {
 		return err
 	}
+	r.runner.WaitAtGate = o.wait.waits(o.app)
 	queue := r.plan.Queue
 	r.plan = redrive.Plan{} // the run reads it anew, and holds it as long as it lasts
 	ended, err := r.runner.Run(ctx, string(r.id))
@@ -298,6 +296,8 @@ func (a *app) reportRun(e redrive.Ended, queue, refused string, err error) error
 		return errors.Join(err, perr)
 	}
 	switch {
+	case errors.As(err, new(*redrive.UndecidedError)):
+		return fail(exitGate, promoteHint(v.Run), "%w", err)
 	case err != nil && v.State == string(redrive.RunAborted):
 		return withHint(err, "redrivectl runs show "+v.Run)
 	case err != nil:
@@ -349,14 +349,18 @@ func (v runView) result() result {
 	for _, why := range slices.Sorted(maps.Keys(v.Skipped)) {
 		rows = append(rows, []string{"skipped: " + why, strconv.Itoa(v.Skipped[why])})
 	}
+	rows = append(rows, v.Gate.rows()...)
 	if v.Effective != nil {
 		rows = append(rows, []string{"rate", paceText(v.pace)})
 	}
 	rows = append(rows, []string{"took", span(v.Duration)})
 	rows = append(rows, soloRows(v.Solo)...)
 	next := "redrivectl runs report " + v.Run
-	if v.State == string(redrive.RunInterrupted) {
+	switch redrive.RunState(v.State) {
+	case redrive.RunInterrupted:
 		next = "redrivectl resume " + v.Run
+	case redrive.RunPaused:
+		next = promoteHint(v.Run)
 	}
 	return result{Object: v, Headers: []string{"what", "value"}, Rows: rows, After: []string{"", "next: " + next}}
 }
@@ -389,7 +393,7 @@ func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*r
 		Progress: func(r redrive.Report) {
 			progress.Update(term.Step{What: "running on " + queueName, Done: int64(r.Planned - r.Remaining), Total: int64(r.Planned)})
 		},
-		Notice:  a.tellPause,
+		Notice: a.tellPause, Observing: a.tellGate(progress),
 		Slowed:  a.tellSlowed,
 		Orphans: a.printOrphans,
 	}, nil

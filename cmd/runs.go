@@ -32,7 +32,7 @@ type runRecordView struct {
 
 func newRunRecordView(r redrive.RunRecord, now time.Time) runRecordView {
 	v := runRecordView{Holder: r.Holder, Lives: r.Lives, StartedAt: r.StartedAt.UTC(), EndedAt: moment(r.EndedAt), Asked: newWishView(r.Wish)}
-	v.Run, v.Plan, v.Queue, v.State, v.Gate = string(r.ID), string(r.Plan), r.Queue, string(r.State), noGate()
+	v.Run, v.Plan, v.Queue, v.State, v.Gate = string(r.ID), string(r.Plan), r.Queue, string(r.State), newGateView(r.Gate)
 	v.report(r.Report)
 	v.Glass = text(term.Mask(r.BreakGlass))
 	v.paced(r.Pace)
@@ -168,6 +168,8 @@ func (v runRecordView) stateText() string {
 		return v.State
 	}
 	switch {
+	case v.atGate():
+		return "paused at its gate"
 	case !v.Lives:
 		return v.State + " (dead: resume it)"
 	case v.Asked != nil && v.Asked.What == string(redrive.WishAbort):
@@ -181,19 +183,27 @@ func (v runRecordView) stateText() string {
 	}
 }
 
+// atGate reports that the run waits for a person to promote it, in a process or in
+// none.
+func (v runRecordView) atGate() bool {
+	return v.State == string(redrive.RunPaused) && v.Asked == nil && v.Gate.state.Verdict == redrive.VerdictInconclusive && !v.Gate.state.Open() &&
+		(v.Lives || v.EndedAt != nil)
+}
+
 func newRunsShowCmd(a *app) *cobra.Command {
 	var watch bool
 	c := &cobra.Command{
 		Use: "show RUN", Short: "Show one run",
 		Long: `Show one run. With --watch, show how far it is until it has ended, and then the run
-and its exit code: 0 done, 3 partly done, interrupted or dead, 4 aborted, 1 failed.
+and its exit code: 0 done, 3 partly done, interrupted or dead, 4 aborted, 6 stopped
+or paused at its gate, 1 failed.
 With -o jsonl it prints the run at each change. Ctrl-C ends the watch alone.`,
 		Example: "  redrivectl runs show 81c2\n  redrivectl runs show 81c2 -o json\n  redrivectl runs show 81c2 --watch",
 		Args:    exactArgs("RUN"),
 		RunE:    func(c *cobra.Command, args []string) error { return a.showRun(c.Context(), args[0], watch) },
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "wait until the run has ended, and end as it did")
-	return exits(c, exitPartly, exitRefused, exitInterrupted)
+	return exits(c, exitPartly, exitRefused, exitGate, exitInterrupted)
 }
 
 func (a *app) showRun(ctx context.Context, prefix string, watch bool) error {
@@ -257,6 +267,8 @@ func (v runRecordView) showResult() result {
 	}
 	out.Rows = append(out.Rows, v.Asked.rows()...)
 	switch {
+	case v.atGate():
+		out.After = []string{"", "next: " + promoteHint(short(v.Run))}
 	case !v.Lives && !redrive.RunState(v.State).Ended():
 		out.After = []string{"", "next: redrivectl resume " + v.Run}
 	case v.State == string(redrive.RunPaused) && v.Lives:

@@ -110,12 +110,12 @@ func liftTexts(l redrive.Lifts) (texts []string) {
 
 // doneFacts say what was done, and how fast.
 func (v runReportView) doneFacts() []fact {
-	fs := []fact{
+	fs := append(v.Gate.facts(), []fact{
 		{"rate", v.Rate.text(), false},
 		{"duplicates prevented", v.Prevented.text(), v.Prevented.Count > 0},
 		{"unknown sends", v.UnknownSends.text(), v.UnknownSends.Count > 0},
 		{"approval to close", v.ToClose.text(), false},
-	}
+	}...)
 	for _, b := range v.Rollbacks {
 		fs = append(fs, fact{"rolled back by", fmt.Sprintf("%s (%s) at %s: %s", b.By, b.Known, utc(b.At), b.Reason), true})
 	}

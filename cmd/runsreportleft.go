@@ -90,17 +90,20 @@ type nextCommands struct {
 	run, queue string
 	lives      bool // the run goes on by itself
 	resumes    bool // it may be resumed
+	promotes   bool // it waits at its gate for a person
 }
 
 func (r *runReporter) needs() nextCommands {
 	goesOn := r.run.Lives && r.run.State != redrive.RunPaused
-	return nextCommands{run: short(r.view.Run), queue: r.view.Queue, lives: goesOn, resumes: !goesOn && !r.run.State.Ended()}
+	return nextCommands{run: short(r.view.Run), queue: r.view.Queue, lives: goesOn, resumes: !goesOn && !r.run.State.Ended(), promotes: r.view.record.atGate()}
 }
 
 func (n nextCommands) of(outcome, why string) string {
 	switch {
 	case outcome == "remaining" && n.lives:
 		return "redrivectl runs show " + n.run
+	case n.promotes && outcome == "remaining":
+		return promoteHint(n.run)
 	case n.resumes && (outcome == "remaining" || why == redrive.OpenIntent):
 		return "redrivectl resume " + n.run
 	case outcome == "remaining", outcome == leftRolledBack:

@@ -46,6 +46,7 @@ type runReportView struct {
 	Unknown        int             `json:"unknown"`
 	Remaining      int             `json:"remaining"`
 	Classes        []classReport   `json:"classes"`
+	Gate           gateView        `json:"gate"`
 	Rate           rateReport      `json:"rate"`
 	Prevented      preventedReport `json:"duplicates_prevented"`
 	UnknownSends   unknownSends    `json:"unknown_sends"`
@@ -209,7 +210,7 @@ func (r *runReporter) planned(sp redrive.StoredPlan) {
 		Requester: pv.Requester, RequesterKnown: p.RequesterKnown, Reason: pv.Reason, Query: pv.Query,
 		Tier: pv.Tier, TierWhy: append([]string{}, pv.TierWhy...), Lifts: pv.Lifts, Approvals: []statementView{},
 		PlannedAt: pv.CreatedAt.UTC(), StartedAt: r.run.StartedAt.UTC(), EndedAt: moment(r.run.EndedAt), ExpiresAt: pv.ExpiresAt.UTC(),
-		Sessions: []sessionView{}, Rollbacks: []rollbackNote{}, Rate: rateReport{Asked: pv.Rate},
+		Sessions: []sessionView{}, Rollbacks: []rollbackNote{}, Gate: newGateView(r.run.Gate), Rate: rateReport{Asked: pv.Rate},
 		Prevented: preventedReport{Jobs: []preventedJob{}}, UnknownSends: unknownSends{Jobs: []unknownSendOf{}},
 		Provider: providerReport{Verdicts: map[string]int{}, Answers: map[string]int{}},
 		Archives: archivesReport{Actions: map[string]int{}, Retention: float64(pv.Retention)}, Solo: r.app.solo(),

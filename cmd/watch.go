@@ -54,7 +54,14 @@ func (v runRecordView) ended() bool { return !v.Lives }
 // exit is how the run's own process ends with what the record says.
 func (v runRecordView) exit() error {
 	switch redrive.RunState(v.State) {
+	case redrive.RunPaused:
+		if v.atGate() {
+			return silently(exitGate)
+		}
 	case redrive.RunAborted:
+		if v.Gate.state.Verdict == redrive.VerdictFail {
+			return silently(exitGate)
+		}
 		return silently(exitRefused)
 	case redrive.RunFailed:
 		return silently(exitFailed)

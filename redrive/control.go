@@ -48,6 +48,10 @@ type Wishes interface {
 	// LiftPause takes the pause of a living run back. It is ErrRefused when the
 	// run does not live, or when no pause is asked of it.
 	LiftPause(ctx context.Context, run RunID, rec audit.Record) (RunRecord, error)
+	// Promote lets a run go on whose gate is inconclusive. It is ErrRefused for any
+	// other, for one that was promoted already, and for one that is over or to be
+	// aborted.
+	Promote(ctx context.Context, run RunID, rec audit.Record) (RunRecord, error)
 }
 
 // Controller asks things of runs that another process carries out.
@@ -77,6 +81,12 @@ func (c *Controller) Ask(ctx context.Context, prefix string, kind WishKind, reas
 // pause is over is one. Results are as LiftPause's.
 func (c *Controller) Lift(ctx context.Context, run RunID, reason string) (RunRecord, error) {
 	return c.Runs.LiftPause(ctx, run, controlRecord(c.Who, stepLiftPause, reason))
+}
+
+// Promote lets a run go on whose gate is inconclusive, by a person, for a reason. A
+// run that lives goes on by itself. Results are as Wishes.Promote's.
+func (c *Controller) Promote(ctx context.Context, run RunID, reason string) (RunRecord, error) {
+	return c.Runs.Promote(ctx, run, controlRecord(c.Who, StepPromote, reason))
 }
 
 func controlRecord(by audit.Who, step, reason string) audit.Record {

@@ -141,11 +141,12 @@ func (s *session) forgetAside(ctx context.Context) {
 	clear(s.met)
 }
 
-// afterAbort settles what an aborted run left open as a resume would: what only
-// wants an acknowledgement gets it, and nothing is sent. Any other end passes.
+// afterAbort settles what a run left open that was aborted or whose gate has failed,
+// as a resume would: what only wants an acknowledgement gets it, and nothing is
+// sent. Any other end passes.
 func (s *session) afterAbort(ctx context.Context, err error) error {
 	var stopped *StoppedError
-	if !errors.As(err, &stopped) || !stopped.Aborted() {
+	if !errors.As(err, &stopped) || !stopped.Aborted() && !stopped.Gate() {
 		return err
 	}
 	s.forgetAside(context.WithoutCancel(ctx))

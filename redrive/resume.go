@@ -49,6 +49,9 @@ func (r *Runner) Resume(ctx context.Context, prefix string) (Ended, error) {
 	}
 	s := r.newSession(sp.ID, p, lease, ends, rr.Pace)
 	s.glass = rec.Details[audit.DetailBreakGlass]
+	if err := s.recallGate(ctx); err != nil {
+		return Ended{}, err
+	}
 	return s.whole(ctx, s.resume)
 }
 

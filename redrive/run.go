@@ -66,6 +66,12 @@ type Runner struct {
 	EmptyWait     time.Duration // between two of them
 	Workers       int           // batches in flight; an ordered queue always has one
 
+	// WaitAtGate: where the gate is inconclusive the run waits, as paused, for a
+	// person to promote it; else it ends as paused, with an UndecidedError.
+	WaitAtGate bool
+	// Observing is told of each look at the canary, of the verdict, and when the run
+	// waits for a person and goes on; nil: nobody listens.
+	Observing func(Observation)
 	// Progress is told after every batch; nil: nobody listens.
 	Progress func(Report)
 	// Slowed is told that the run lowered its rate, since the broker asked for it;
@@ -85,7 +91,8 @@ type Ended struct {
 	Plan          PlanID
 	State         RunState
 	Report        Report
-	BreakGlass    string  // why it went without the approvals that it needs; empty: it did not
+	BreakGlass    string // why it went without the approvals that it needs; empty: it did not
+	Gate          GateState
 	RatePerSecond float64 // as lowered by throttling
 	Pace          Pace
 	Duration      time.Duration
@@ -93,7 +100,7 @@ type Ended struct {
 
 // Run begins the plan's one run and carries it out. The plan is found by a
 // unique prefix. It returns what was done in any case; the error says why the
-// run ended early: ErrRefused (never begun, expired, revoked),
+// run ended early: ErrRefused (never begun, expired, revoked), ErrGate,
 // audit.ErrNotWritable, audit.ErrFenced, ctx's, or a failure.
 func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
 	id, rec, err := r.starting(ctx, prefix)
@@ -164,7 +171,7 @@ func (s *session) whole(ctx context.Context, body func(context.Context) error) (
 	crash.At("run.7.ending")
 	state, err := s.finish(context.WithoutCancel(ctx), err)
 	return Ended{
-		Run: s.run, Plan: s.id, State: state, Report: s.tracker.report(),
+		Run: s.run, Plan: s.id, State: state, Report: s.tracker.report(), Gate: s.gate,
 		BreakGlass: s.glass, RatePerSecond: s.limiter.rate(), Pace: s.pacer.pace(), Duration: s.Now().Sub(started),
 	}, err
 }
@@ -192,7 +199,10 @@ func (s *session) finish(ctx context.Context, err error) (RunState, error) {
 
 func stateOf(err error, open bool) RunState {
 	var stopped *StoppedError
+	var undecided *UndecidedError
 	switch {
+	case errors.As(err, &undecided):
+		return RunPaused
 	case err == nil && !open:
 		return RunFinished
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -51,8 +51,9 @@ type session struct {
 	tracker *tracker
 	limiter *limiter
 	pacer   *pacer
-	glass   string  // why it goes without the approvals that it needs; empty: it does not
-	editor  *Editor // nil: the plan edits nothing, or its rule cannot be applied
+	glass   string    // why it goes without the approvals that it needs; empty: it does not
+	editor  *Editor   // nil: the plan edits nothing, or its rule cannot be applied
+	gate    GateState // changed by canary alone, while no batch is under way
 
 	// together is what the batches under way ask as one.
 	together struct {
@@ -91,6 +92,7 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd,
 		aside:   map[broker.CopyID]broker.Delivery{},
 		entries: map[int]entry{},
 		met:     map[broker.CopyID]bool{},
+		gate:    GateState{Exists: p.Canary > 0, Kind: p.Gate, Thresholds: p.Thresholds},
 	}
 	s.pacer = newPacer(s.limiter, r.Now, last)
 	s.Broker = &heeding{r.Broker, func() { s.pacer.throttled(slowedByBroker) }}
@@ -99,12 +101,12 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd,
 	return s
 }
 
-// rest runs what is open, and closes what the queue no longer yields.
-//
-// Later phases have their place here: a canary runs a sample of the items first
-// and a gate waits for its outcomes before the rest; rollback takes back the rows
-// of items whose publish was never claimed.
+// rest runs what is open, the canary first, and closes what the queue no longer
+// yields.
 func (s *session) rest(ctx context.Context) error {
+	if err := s.canary(ctx); err != nil {
+		return err
+	}
 	if err := s.loop(ctx, nil, s.mayGoOn); err != nil {
 		return err
 	}
@@ -334,6 +336,9 @@ func (s *session) permit(ctx context.Context) error {
 		return err
 	}
 	if err := w.aborted(); err != nil {
+		return err
+	}
+	if err := s.gate.stopped(); err != nil {
 		return err
 	}
 	now, err := s.inForce(ctx)

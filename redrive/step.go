@@ -446,15 +446,18 @@ func (s *session) mayStart() error {
 
 // StoppedError says why a run ended before its plan was done, by its own rules.
 type StoppedError struct {
-	Why    string // "expired", "revoked", "aborted", "policy changed", …
+	Why    string // "expired", "revoked", "aborted", "gate_failed", "policy changed", …
 	At     time.Time
 	By     string // who aborted it
-	Reason string // and why
+	Reason string // and why; of a gate what it found
 }
 
 func (e *StoppedError) Error() string {
 	if e.By != "" {
 		return fmt.Sprintf("run stopped: %s by %s at %s: %s", e.Why, e.By, stamp(e.At), e.Reason)
+	}
+	if e.Gate() {
+		return fmt.Sprintf("run stopped: its gate failed at %s: %s", stamp(e.At), e.Reason)
 	}
 	return fmt.Sprintf("run stopped: %s at %s", e.Why, stamp(e.At))
 }
@@ -462,5 +465,10 @@ func (e *StoppedError) Error() string {
 // Aborted reports that a person ended the run.
 func (e *StoppedError) Aborted() bool { return e.Why == whyAborted }
 
-// Is makes a StoppedError a refusal.
-func (e *StoppedError) Is(target error) bool { return target == ErrRefused }
+// Gate reports that the canary did not meet the thresholds.
+func (e *StoppedError) Gate() bool { return e.Why == whyGateFailed }
+
+// Is makes a StoppedError a refusal, or one of the gate.
+func (e *StoppedError) Is(target error) bool {
+	return target == ErrRefused || target == ErrGate && e.Gate()
+}

@@ -157,6 +157,7 @@ type RunRecord struct {
 	BreakGlass string
 	Report     Report // as of the last End; zero while it never ended
 	Pace       Pace   // as of its last batch; zero where it never told
+	Gate       GateState
 }
 
 // Report is what a run did, by count of the plan's items. The counts add up:
@@ -193,6 +194,7 @@ type ItemEnd struct {
 
 // Runs keeps runs and leases.
 type Runs interface {
+	Gates
 	// Begin does in one transaction: load the plan and its approvals, call
 	// check, insert the run (one per plan), take the lease on the dead-letter
 	// queue with a new fencing token, and write rec. A *TakenError names who was

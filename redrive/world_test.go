@@ -279,9 +279,11 @@ func (w *world) runner(id string) *redrive.Runner {
 }
 
 // work lets the worker, keeping its contract, handle everything in the source.
-func (w *world) work() {
+func (w *world) work() { w.workOn("src") }
+
+func (w *world) workOn(queue string) {
 	w.t.Helper()
-	src := w.queues.Queue("src")
+	src := w.queues.Queue(queue)
 	for {
 		ds, err := src.Receive(w.ctx, broker.Request{Max: 10, Lease: time.Minute})
 		w.must(err)

@@ -230,6 +230,13 @@ type Restorer interface {
 	Restore(ctx context.Context, ms []Message) []Result
 }
 
+// Retrier is a broker that knows how long a queue tries a copy.
+type Retrier interface {
+	// RetriesFor is how long the named destination can try a copy before it
+	// dead-letters it by itself: visibility × maximum receives. 0: it never does.
+	RetriesFor(ctx context.Context, destination string) (time.Duration, error)
+}
+
 // All returns n results that all say the same, for a call that failed whole.
 func All(n int, r Result) []Result {
 	rs := make([]Result, n)

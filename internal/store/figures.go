@@ -24,6 +24,7 @@ type Figures struct {
 type RunFigures struct {
 	State redrive.RunState
 	Lives bool // running or paused under an unexpired lease
+	Left  bool // by its process, in order: paused at its gate, interrupted, failed or over
 	Items int  // of its plan
 }
 
@@ -71,9 +72,9 @@ func countBy[K comparable](ctx context.Context, q querier, counts map[K]int, que
 func (f *Figures) countRuns(ctx context.Context, q querier, queue string, now int64) error {
 	return each(ctx, q, func(rows *sql.Rows) error {
 		var r RunFigures
-		err := rows.Scan(&r.State, &r.Lives, &r.Items)
+		err := rows.Scan(&r.State, &r.Lives, &r.Left, &r.Items)
 		f.Runs = append(f.Runs, r)
 		return err
-	}, `SELECT r.state, r.state IN ('running', 'paused') AND coalesce(l.expires, 0) > ?, (SELECT count(*) FROM plan_items i WHERE i.plan = r.plan)
+	}, `SELECT r.state, r.state IN ('running', 'paused') AND coalesce(l.expires, 0) > ?, r.ended_at > 0, (SELECT count(*) FROM plan_items i WHERE i.plan = r.plan)
   FROM runs r LEFT JOIN leases l ON l.run = r.id WHERE r.queue = ? ORDER BY r.started_at, r.id`, now, queue)
 }

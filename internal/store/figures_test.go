@@ -47,7 +47,7 @@ func TestFigures(t *testing.T) {
 	want := store.Figures{
 		Plans: map[redrive.PlanState]int{redrive.PlanWaiting: 1, redrive.PlanRunning: 2},
 		Runs: []store.RunFigures{
-			{State: redrive.RunFinished, Items: 2},
+			{State: redrive.RunFinished, Left: true, Items: 2},
 			{State: redrive.RunRunning, Items: 3},
 			{State: redrive.RunRunning, Lives: true, Items: 1},
 		},

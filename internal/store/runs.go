@@ -31,6 +31,9 @@ func (s *Store) Begin(ctx context.Context, b redrive.Begin, check func(redrive.S
 		if err != nil {
 			return err
 		}
+		if err := t.beginGate(ctx, b.Run, p.Plan); err != nil {
+			return err
+		}
 		if err := t.setPlanState(ctx, b.Plan, redrive.PlanRunning); err != nil {
 			return err
 		}
@@ -317,7 +320,11 @@ func (s *Store) LoadRun(ctx context.Context, prefix string) (redrive.RunRecord, 
 	if err != nil {
 		return redrive.RunRecord{}, fmt.Errorf("run %q: %w", prefix, err)
 	}
-	return s.oneRun(ctx, s.read, redrive.RunID(id))
+	r, err := s.oneRun(ctx, s.read, redrive.RunID(id))
+	if err == nil {
+		r.Gate, err = s.Gate(ctx, r.ID)
+	}
+	return r, err
 }
 
 // ListRuns is every run of the queue, or of all, newest first.
@@ -330,6 +337,11 @@ func (s *Store) ListRuns(ctx context.Context, queue string) ([]redrive.RunRecord
 	}, selectRuns+` WHERE ?1 = '' OR r.queue = ?1 ORDER BY r.started_at DESC, r.id`, queue)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	for i := range rs {
+		if rs[i].Gate, err = s.Gate(ctx, rs[i].ID); err != nil {
+			return nil, err
+		}
 	}
 	return rs, nil
 }

@@ -1,0 +1,119 @@
+package cmd
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/term"
+	"github.com/redrivectl/redrivectl/redrive"
+)
+
+// verdictNone and verdictPending are what a gate says that is no verdict.
+const (
+	verdictNone    = "none"    // the plan has no canary
+	verdictPending = "pending" // not judged yet
+)
+
+// gateView is the gate shape of docs/json-output.md.
+type gateView struct {
+	Verdict    string         `json:"verdict"`
+	Why        *string        `json:"why"`
+	Kind       *string        `json:"kind"`
+	JudgedAt   *time.Time     `json:"judged_at"`
+	Figures    any            `json:"figures"`
+	Thresholds any            `json:"thresholds"`
+	Promoted   *promotionView `json:"promoted"`
+
+	state redrive.GateState
+}
+
+type promotionView struct {
+	By     string    `json:"person"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"promoted_at"`
+}
+
+func newGateView(g redrive.GateState) gateView {
+	v := gateView{Verdict: verdictNone, Figures: struct{}{}, Thresholds: struct{}{}, state: g}
+	if g.Thresholds != nil {
+		v.Thresholds = g.Thresholds
+	}
+	if !g.Exists {
+		return v
+	}
+	v.Kind = text(g.Kind)
+	if v.Verdict = verdictPending; g.Verdict == "" {
+		return v
+	}
+	v.Verdict, v.Why, v.JudgedAt, v.Figures = string(g.Verdict), text(term.Mask(g.Why)), moment(g.At), g.Figures
+	if p := g.Promoted; p.By != "" {
+		v.Promoted = &promotionView{p.By, term.Mask(p.Reason), p.At.UTC()}
+	}
+	return v
+}
+
+// rows say in a table what the gate found; none where the plan has no canary.
+func (v gateView) rows() [][]string {
+	var rows [][]string
+	for _, f := range v.facts() {
+		rows = append(rows, []string{f.what, f.value})
+	}
+	return rows
+}
+
+func (v gateView) facts() []fact {
+	if !v.state.Exists {
+		return nil
+	}
+	if v.state.Verdict == "" {
+		return []fact{{"gate", "no verdict yet", false}}
+	}
+	fs := []fact{{"gate", v.Verdict + ": " + or(v.Why), true}, {"canary", figuresText(v.state.Figures, v.state.Kind), false}}
+	if t := v.state.Thresholds; t != nil {
+		fs = append(fs, fact{"thresholds", thresholdText(*t), false})
+	}
+	if p := v.Promoted; p != nil {
+		fs = append(fs, fact{"promoted by", fmt.Sprintf("%s at %s: %s", p.By, utc(p.At), p.Reason), true})
+	}
+	return fs
+}
+
+// figuresText says in a line what became of a canary.
+func figuresText(f redrive.Figures, kind string) string {
+	said := fmt.Sprintf("%d of %d handed over", f.Redrives, f.Canary)
+	if kind == redrive.GateDLQOnly {
+		return fmt.Sprintf("%s; %d came back within %s; no ledger tells of the others", said, f.Returned, span(f.ObservedSeconds))
+	}
+	said += fmt.Sprintf(": %d sent, %d failed, %d without an outcome after %s; %d came back, %d throttled",
+		f.Sent, f.Failed, f.Pending, span(f.ObservedSeconds), f.Returned, f.Throttled)
+	if f.P50Seconds != nil {
+		said += fmt.Sprintf("; sent after p50 %s, p95 %s", span(*f.P50Seconds), span(*f.P95Seconds))
+	}
+	return said
+}
+
+// tellGate says at a run's own terminal what its gate does.
+func (a *app) tellGate(progress *term.Progress) func(redrive.Observation) {
+	told, paused := false, false
+	return func(o redrive.Observation) {
+		f := o.Figures
+		switch {
+		case o.Paused:
+			paused = true
+			a.note("the run waits for a person: redrivectl resume %s --promote --reason WHY lets it go on, from any terminal; redrivectl abort %s ends it",
+				short(string(o.Run)), short(string(o.Run)))
+		case o.Gate.Verdict != "" && paused:
+			a.note("promoted by %s: %s; the run goes on", o.Gate.Promoted.By, term.Mask(o.Gate.Promoted.Reason))
+		case o.Gate.Verdict != "":
+			a.note("the gate says %s: %s", o.Gate.Verdict, term.Mask(o.Gate.Why))
+		case !told:
+			told = true
+			a.note("the canary is out, %d jobs; the gate waits for what becomes of them, until %s at the latest", f.Redrives, utc(o.Until))
+			if o.LookCosts {
+				a.note("a look at the dead-letter queue counts as a receive there: it gets at most one, at the end")
+			}
+		default:
+			progress.Update(term.Step{What: "observing the canary", Done: int64(f.Redrives - f.Pending), Total: int64(f.Redrives)})
+		}
+	}
+}
