@@ -78,7 +78,7 @@ func TestCrashPointsAllTried(t *testing.T) {
 	t.Parallel()
 	for _, n := range crash.Names() {
 		prefix, _, _ := strings.Cut(n, ".")
-		if !slices.Contains([]string{"worker", "reconcile", "run", "gate", "control", "resume", "rollback", "export", "import"}, prefix) {
+		if !slices.Contains([]string{"worker", "reconcile", "run", "control", "gate", "breaker", "resume", "rollback", "export", "import"}, prefix) {
 			t.Errorf("no test kills the program at %s", n)
 		}
 	}

@@ -32,7 +32,7 @@ var exitMeaning = map[int]string{
 	exitPartly:      "partly done, incomplete, or some outcomes unknown",
 	exitRefused:     "refused: approval, expiry, changed plan, bound, confirmation, lease or plan taken, empty selection",
 	exitAudit:       "audit log not writable, or fails verification",
-	exitGate:        "gate failed or inconclusive",
+	exitGate:        "gate failed or inconclusive, or circuit breaker tripped: stopped or paused",
 	exitInterrupted: "interrupted",
 }
 

@@ -68,7 +68,11 @@ func (v gateView) facts() []fact {
 	if v.state.Verdict == "" {
 		return []fact{{"gate", "no verdict yet", false}}
 	}
-	fs := []fact{{"gate", v.Verdict + ": " + or(v.Why), true}, {"canary", figuresText(v.state.Figures, v.state.Kind), false}}
+	judged, of := "gate", "canary"
+	if v.state.Verdict == redrive.VerdictTripped {
+		judged, of = "circuit breaker", "window"
+	}
+	fs := []fact{{judged, v.Verdict + ": " + or(v.Why), true}, {of, figuresText(v.state.Figures, v.state.Kind), false}}
 	if t := v.state.Thresholds; t != nil {
 		fs = append(fs, fact{"thresholds", thresholdText(*t), false})
 	}
@@ -80,12 +84,29 @@ func (v gateView) facts() []fact {
 
 // figuresText says in a line what became of a canary.
 func figuresText(f redrive.Figures, kind string) string {
+	if f.Window > 0 {
+		return windowText(f, kind)
+	}
 	said := fmt.Sprintf("%d of %d handed over", f.Redrives, f.Canary)
 	if kind == redrive.GateDLQOnly {
 		return fmt.Sprintf("%s; %d came back within %s; no ledger tells of the others", said, f.Returned, span(f.ObservedSeconds))
 	}
 	said += fmt.Sprintf(": %d sent, %d failed, %d without an outcome after %s; %d came back, %d throttled",
 		f.Sent, f.Failed, f.Pending, span(f.ObservedSeconds), f.Returned, f.Throttled)
+	if f.P50Seconds != nil {
+		said += fmt.Sprintf("; sent after p50 %s, p95 %s", span(*f.P50Seconds), span(*f.P95Seconds))
+	}
+	return said
+}
+
+// windowText says in a line what became of the redrives that a circuit breaker
+// judged.
+func windowText(f redrive.Figures, kind string) string {
+	said := fmt.Sprintf("the last %d, of %d at most", f.Redrives, f.Window)
+	if kind == redrive.GateDLQOnly {
+		return fmt.Sprintf("%s: %d came back; no ledger tells of the others", said, f.Returned)
+	}
+	said += fmt.Sprintf(": %d sent, %d failed, %d without an outcome in time; %d came back, %d throttled", f.Sent, f.Failed, f.Late, f.Returned, f.Throttled)
 	if f.P50Seconds != nil {
 		said += fmt.Sprintf("; sent after p50 %s, p95 %s", span(*f.P50Seconds), span(*f.P95Seconds))
 	}
@@ -104,6 +125,9 @@ func (a *app) tellGate(progress *term.Progress) func(redrive.Observation) {
 				short(string(o.Run)), short(string(o.Run)))
 		case o.Gate.Verdict != "" && paused:
 			a.note("promoted by %s: %s; the run goes on", o.Gate.Promoted.By, term.Mask(o.Gate.Promoted.Reason))
+		case o.Gate.Verdict == redrive.VerdictTripped:
+			a.note("the circuit breaker tripped: %s", term.Mask(o.Gate.Why))
+			a.note("%s", windowText(f, o.Gate.Kind))
 		case o.Gate.Verdict != "":
 			a.note("the gate says %s: %s", o.Gate.Verdict, term.Mask(o.Gate.Why))
 		case !told:

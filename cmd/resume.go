@@ -32,10 +32,11 @@ and then do what its plan has left. After the plan's expiry or revocation it onl
 acknowledges what was already handed over; so it does for a run that is to be
 aborted, which ends with that.
 
-A run whose gate was inconclusive goes on with --promote, which needs a reason and
-is on record with who did it: what the gate could not find out, that person answers
-for. If its process waits, that goes on, else this one does. Without --promote the
-gate looks once more at what has become of the canary since.`,
+A run whose gate was inconclusive, or whose circuit breaker tripped, goes on with
+--promote, which needs a reason and is on record with who did it: that person answers
+for what the gate could not find out, or for the cause of what went wrong. If its
+process waits, that goes on, else this one does. Without --promote the gate looks once
+more at what has become of the canary since, and a circuit breaker stays tripped.`,
 		Example: "  redrivectl runs list\n  redrivectl resume 81c2 --yes\n  redrivectl resume 81c2 --reason \"the provider is well again\"\n" +
 			"  redrivectl resume 81c2 --promote --reason \"the provider's console shows all ten\"",
 		Args: exactArgs("RUN"),
@@ -47,7 +48,7 @@ gate looks once more at what has become of the canary since.`,
 			return o.resume(c.Context())
 		},
 	}
-	c.Flags().BoolVar(&o.promote, "promote", false, "let a run go on whose gate was inconclusive")
+	c.Flags().BoolVar(&o.promote, "promote", false, "let a run go on whose gate was inconclusive, or whose circuit breaker tripped")
 	c.Flags().StringVar(&o.reason, "reason", "", "why, for the audit log (required with --promote)")
 	o.wait.add(c)
 	return exits(c, exitPartly, exitRefused, exitAudit, exitGate, exitInterrupted)
@@ -74,8 +75,8 @@ func (o *resumeOptions) resume(ctx context.Context) error {
 		return o.promoted(ctx, st, rr)
 	case rr.Lives && rr.Wish.Kind == redrive.WishPause:
 		return o.app.lift(ctx, st, rr, o.reason)
-	case rr.Lives && rr.State == redrive.RunPaused && rr.Gate.Verdict == redrive.VerdictInconclusive && !rr.Gate.Open():
-		return fail(exitRefused, promoteHint(short(string(rr.ID))), "run %s waits at its gate, which is inconclusive: %s", short(string(rr.ID)), term.Mask(rr.Gate.Why))
+	case rr.Lives && rr.State == redrive.RunPaused && rr.Gate.Waits():
+		return fail(exitRefused, promoteHint(short(string(rr.ID))), "run %s waits for a person: %s", short(string(rr.ID)), term.Mask(rr.Gate.Said()))
 	}
 	return o.goOn(ctx, st, rr, fmt.Sprintf("Resume run %s on %s?", rr.ID, rr.Queue))
 }
@@ -83,8 +84,8 @@ func (o *resumeOptions) resume(ctx context.Context) error {
 // promoted lets a run go on at its gate: in its own process where it has one, else
 // here.
 func (o *resumeOptions) promoted(ctx context.Context, st *store.Store, rr redrive.RunRecord) error {
-	if rr.Gate.Verdict == redrive.VerdictInconclusive && !rr.Gate.Open() && !rr.State.Ended() { // else it is refused below, without a question
-		question := fmt.Sprintf("Let run %s on %s go on with all of its plan? Its gate found: %s.", short(string(rr.ID)), rr.Queue, term.Mask(rr.Gate.Why))
+	if rr.Gate.Waits() && !rr.State.Ended() { // else it is refused below, without a question
+		question := fmt.Sprintf("Let run %s on %s go on with all of its plan, though %s?", short(string(rr.ID)), rr.Queue, term.Mask(rr.Gate.Said()))
 		if err := o.app.confirm(question); err != nil {
 			return err
 		}
@@ -135,7 +136,7 @@ func (f *waitFlag) add(c *cobra.Command) {
 		}
 	}
 	c.Flags().Var(parsedFlag[bool]{&f.typed, parse, func(b bool) string { return fmt.Sprint(b) }, "bool"}, "wait",
-		"where the gate is inconclusive, wait for a person to promote the run, instead of ending with exit code 6 (default: on a terminal)")
+		"where the gate is inconclusive or the circuit breaker trips, wait for a person to promote the run, instead of ending with exit code 6 (default: on a terminal)")
 	c.Flags().Lookup("wait").NoOptDefVal = "true"
 }
 

@@ -168,6 +168,8 @@ func (v runRecordView) stateText() string {
 		return v.State
 	}
 	switch {
+	case v.atGate() && v.Gate.state.Verdict == redrive.VerdictTripped:
+		return "paused by its circuit breaker"
 	case v.atGate():
 		return "paused at its gate"
 	case !v.Lives:
@@ -186,7 +188,7 @@ func (v runRecordView) stateText() string {
 // atGate reports that the run waits for a person to promote it, in a process or in
 // none.
 func (v runRecordView) atGate() bool {
-	return v.State == string(redrive.RunPaused) && v.Asked == nil && v.Gate.state.Verdict == redrive.VerdictInconclusive && !v.Gate.state.Open() &&
+	return v.State == string(redrive.RunPaused) && v.Asked == nil && v.Gate.state.Waits() &&
 		(v.Lives || v.EndedAt != nil)
 }
 

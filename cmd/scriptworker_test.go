@@ -86,7 +86,7 @@ func workerFails(ts *testscript.TestScript, code, message string) {
 			return
 		}
 		for _, d := range ds {
-			ts.Check(failRow(ctx, l, job.Decode(d.Message, "digests").JobKey, message))
+			ts.Check(failRow(ctx, l, job.Decode(d.Message, "digests").JobKey, code, message))
 		}
 		for _, r := range q.Quarantine(ctx, ds, broker.Reason{Code: code, Message: message}) {
 			ts.Check(r.Err)
@@ -94,13 +94,18 @@ func workerFails(ts *testscript.TestScript, code, message string) {
 	}
 }
 
-// failRow claims the row's current attempt and records a failure without effect.
-func failRow(ctx context.Context, l *sqlledger.Ledger, key, reason string) error {
+// failRow claims the row's current attempt and records a failure without effect: of
+// the payload where the code is 400, else a throttled one.
+func failRow(ctx context.Context, l *sqlledger.Ledger, key, code, reason string) error {
+	class := "throttled"
+	if code == "400" {
+		class = "rejected_payload"
+	}
 	k := ledger.Key{JobKey: key, Consumer: "mailer"}
 	row := l.Get(ctx, []ledger.Key{k})[0].Row
 	for _, c := range []ledger.Change{
 		{From: row.State, FromRun: row.Run, To: ledger.Sending, ClaimLife: time.Minute},
-		{From: ledger.Sending, To: ledger.Failed, Resolve: ledger.ByWorker, ErrorClass: "throttled", Effect: ledger.EffectNone, Reason: reason},
+		{From: ledger.Sending, To: ledger.Failed, Resolve: ledger.ByWorker, ErrorClass: class, Effect: ledger.EffectNone, Reason: reason},
 	} {
 		c.Key, c.FromAttempt, c.Actor = k, row.Attempt, "worker"
 		if r := l.Apply(ctx, []ledger.Change{c})[0]; r.Err != nil {

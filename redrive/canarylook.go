@@ -40,6 +40,7 @@ type canaryJob struct {
 	run     RunID
 
 	counted, sent, failed, throttled, returned bool
+	heeded                                     bool // its throttling lowered the rate
 	took                                       time.Duration
 	timed                                      bool // and not perhaps: nobody knows since when
 }

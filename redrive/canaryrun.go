@@ -29,7 +29,7 @@ type Observation struct {
 // A StoppedError of the gate ends the run for good; an UndecidedError leaves it
 // paused.
 func (s *session) canary(ctx context.Context) error {
-	if s.plan.Canary == 0 || s.gate.Open() {
+	if s.plan.Canary == 0 || s.gate.Open() || s.gate.Verdict == VerdictTripped {
 		return nil
 	}
 	if err := s.gate.stopped(); err != nil {
@@ -64,7 +64,7 @@ func (s *session) canary(ctx context.Context) error {
 
 // recallGate takes up the verdict that an earlier start left.
 func (s *session) recallGate(ctx context.Context) error {
-	if s.plan.Canary == 0 {
+	if s.plan.Thresholds == nil {
 		return nil
 	}
 	g, err := s.Runs.Gate(ctx, s.run)
@@ -117,11 +117,16 @@ func (s *session) withPredecessors(sample []int) []int {
 // run between two batches does so between two looks; the time of observation runs
 // on while the run is paused.
 func (s *session) observe(ctx context.Context, o *observer) (GateState, error) {
+	throttled := 0
 	for {
 		over := !s.Now().Before(o.until)
 		f, err := o.look(ctx, over)
 		if err != nil {
 			return GateState{}, err
+		}
+		if f.Throttled > throttled {
+			throttled = f.Throttled
+			s.pacer.throttled(slowedByProvider)
 		}
 		if v, why := judge(f, *s.plan.Thresholds, s.plan.Gate, over); v != "" {
 			crash.At("gate.3.judged")
@@ -189,9 +194,9 @@ func (s *session) saveVerdict(ctx context.Context, g GateState) error {
 // paused.
 func (s *session) undecided(ctx context.Context, o *observer) error {
 	if !s.WaitAtGate {
-		return &UndecidedError{Run: s.run, Why: s.gate.Why}
+		return &UndecidedError{Run: s.run, Why: s.gate.Said()}
 	}
-	if err := s.setState(ctx, RunPaused, stepPaused, "the gate is inconclusive: "+s.gate.Why); err != nil {
+	if err := s.setState(ctx, RunPaused, stepPaused, s.gate.Said()); err != nil {
 		return err
 	}
 	s.tell(o, s.gate, true)

@@ -1,6 +1,7 @@
 package redrive
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,9 @@ const (
 	VerdictPass         Verdict = "pass"
 	VerdictFail         Verdict = "fail"
 	VerdictInconclusive Verdict = "inconclusive"
+	// VerdictTripped is the circuit breaker's, later in the run: the redrives broke a
+	// threshold.
+	VerdictTripped Verdict = "tripped"
 )
 
 // ErrGate is wrapped where a run stopped or paused at its gate.
@@ -39,6 +43,10 @@ type Figures struct {
 	Throttled int `json:"throttled"`
 	Slow      int `json:"slow"`    // took longer than the threshold of the 95th percentile
 	Untimed   int `json:"untimed"` // were sent, and nothing tells how fast
+	// Window is how many redrives a circuit breaker judges by, and Late how many of
+	// those have no outcome after the time of observation; 0 for a canary.
+	Window int `json:"window,omitempty"`
+	Late   int `json:"late,omitempty"`
 	// P50Seconds and P95Seconds are of the times from publish to sent, by nearest
 	// rank; nil: none is known.
 	P50Seconds *float64 `json:"p50_seconds"`
@@ -73,7 +81,22 @@ type GatePromotion struct {
 
 // Open reports that the run may go on with all of its plan.
 func (g GateState) Open() bool {
-	return g.Verdict == VerdictPass || g.Verdict == VerdictInconclusive && g.Promoted.By != ""
+	return g.Verdict == VerdictPass || g.asksPerson() && g.Promoted.By != ""
+}
+
+// Waits reports that the run may go on only once a person has promoted it.
+func (g GateState) Waits() bool { return g.asksPerson() && g.Promoted.By == "" }
+
+func (g GateState) asksPerson() bool {
+	return g.Verdict == VerdictInconclusive || g.Verdict == VerdictTripped
+}
+
+// Said is what the run waits for a person for.
+func (g GateState) Said() string {
+	if g.Verdict == VerdictTripped {
+		return "its circuit breaker tripped: " + g.Why
+	}
+	return "its gate is inconclusive: " + g.Why
 }
 
 // MayPromote refuses to let a run go on that has no inconclusive gate to pass, or
@@ -86,22 +109,23 @@ func (g GateState) MayPromote(r RunRecord) error {
 		return fmt.Errorf("run %s is to be aborted, as %s asked: %w", r.ID, r.Wish.Person, ErrRefused)
 	case g.Verdict == "":
 		return fmt.Errorf("the gate of run %s has given no verdict: %w", r.ID, ErrRefused)
-	case g.Verdict != VerdictInconclusive:
-		return fmt.Errorf("the gate of run %s says %s, only an inconclusive one can be promoted: %w", r.ID, g.Verdict, ErrRefused)
+	case !g.asksPerson():
+		return fmt.Errorf("the gate of run %s says %s, only an inconclusive one or a circuit breaker that tripped can be promoted: %w", r.ID, g.Verdict, ErrRefused)
 	case g.Open():
 		return fmt.Errorf("run %s was promoted by %s already: %w", r.ID, g.Promoted.By, ErrRefused)
 	}
 	return nil
 }
 
-// UndecidedError says that a run is paused because its gate was inconclusive.
+// UndecidedError says that a run is paused because its gate was inconclusive, or
+// because its circuit breaker tripped.
 type UndecidedError struct {
 	Run RunID
-	Why string
+	Why string // in words, as GateState.Said
 }
 
 func (e *UndecidedError) Error() string {
-	return fmt.Sprintf("run %s is paused: its gate is inconclusive: %s", e.Run, e.Why)
+	return fmt.Sprintf("run %s is paused: %s", e.Run, e.Why)
 }
 
 // Is makes an UndecidedError one of a gate.
@@ -169,7 +193,7 @@ func (s *session) verdictRecord(g GateState) (audit.Record, error) {
 		return rec, fmt.Errorf("encode thresholds: %w", err)
 	}
 	rec.Details = map[string]string{
-		detailVerdict: string(g.Verdict), detailFigures: string(figures), detailThresholds: string(thresholds), detailGate: s.plan.Gate,
+		detailVerdict: string(g.Verdict), detailFigures: string(figures), detailThresholds: string(thresholds), detailGate: cmp.Or(g.Kind, s.plan.Gate),
 	}
 	return rec, nil
 }

@@ -13,6 +13,9 @@ const (
 	slowBy     = 2  // a decrease divides the rate by it
 	slowest    = 64 // no decrease goes below this part of the plan's rate
 	raiseParts = 20 // an increase adds this part of the plan's rate
+	// raiseAfter is how long after a decrease nothing is raised, and two windows at
+	// least: a provider's throttling is seen only once the worker has met it.
+	raiseAfter = 5 * time.Second
 )
 
 // limiter keeps a rate in any one-second window, not on average. A start holds
@@ -213,11 +216,11 @@ func (l *limiter) done(k, used int) {
 }
 
 // raise follows work that came through: a whole window after the last change it
-// raises a rate that was lowered.
+// raises a rate that was lowered, unless that was just now.
 func (l *limiter) raise() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.inForce < l.asked && l.now().Sub(l.moved) > l.w {
+	if now := l.now(); l.inForce < l.asked && now.Sub(l.moved) > l.w && now.Sub(l.lowered) > max(raiseAfter, 2*l.w) {
 		l.set(l.inForce + l.asked/raiseParts)
 		l.moved = l.now()
 	}
@@ -240,6 +243,13 @@ func (l *limiter) drain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.use(l.most)
+}
+
+// lowest reports that the rate cannot be lowered any more.
+func (l *limiter) lowest() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inForce <= l.asked/slowest
 }
 
 // slow lowers the rate, because somebody asked for it, and reports whether it did.

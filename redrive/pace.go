@@ -19,8 +19,11 @@ const stepSlowed = "slowed"
 // detailEffective is the detail of that record which has the rate it came to.
 const detailEffective = "effective_per_second"
 
-// slowedByBroker is who asked a run to slow down, as records name it.
-const slowedByBroker = "broker"
+// Who asks a run to slow down, as records name him.
+const (
+	slowedByBroker   = "broker"
+	slowedByProvider = "provider" // as the ledger tells of it
+)
 
 // Pace is how fast a run may go, in jobs per second.
 type Pace struct {
@@ -28,7 +31,7 @@ type Pace struct {
 	Effective float64 // what throttling leaves of it now
 	Lowest    float64 // the least that it left
 	Slowed    int     // how often it was lowered
-	By        string  // who asked for that last: "broker"
+	By        string  // who asked for that last: "broker" or "provider"
 }
 
 // pacer knows a run's pace, and what of it the store was told.
@@ -53,7 +56,7 @@ func newPacer(l *limiter, now func() time.Time, last Pace) *pacer {
 	return p
 }
 
-// throttled lowers the rate because somebody asked for it.
+// throttled lowers the rate because the broker or the provider asked for it.
 func (p *pacer) throttled(by string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,6 +37,7 @@ func (s *session) receive(ctx context.Context, set []int, n int) ([]*work, error
 			ws = append(ws, s.newWork(i, d))
 			continue
 		}
+		s.breaker.meet(d.Message)
 		s.setAside(d)
 	}
 	s.inPlanOrder(ws)

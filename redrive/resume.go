@@ -78,6 +78,9 @@ func (s *session) resume(ctx context.Context) error {
 	case err != nil && !isPaused(err): // a pause is waited for before each batch
 		return err
 	}
+	if err := s.stillTripped(ctx); err != nil {
+		return err
+	}
 	if err := s.settleIntents(ctx, todo.act, s.mayGoOn); err != nil {
 		return err
 	}

@@ -74,8 +74,8 @@ type Runner struct {
 	Observing func(Observation)
 	// Progress is told after every batch; nil: nobody listens.
 	Progress func(Report)
-	// Slowed is told that the run lowered its rate, since the broker asked for it;
-	// nil: nobody listens.
+	// Slowed is told that the run lowered its rate, since the broker or the provider
+	// asked for it; nil: nobody listens.
 	Slowed func(Pace)
 	// Notice is told that the run is paused, and, with the zero Wish, that it goes
 	// on; nil: nobody listens.

@@ -52,6 +52,7 @@ type session struct {
 	limiter *limiter
 	pacer   *pacer
 	glass   string    // why it goes without the approvals that it needs; empty: it does not
+	breaker *breaker  // of the bulk phase; nil before it, and where nothing is judged
 	editor  *Editor   // nil: the plan edits nothing, or its rule cannot be applied
 	gate    GateState // changed by canary alone, while no batch is under way
 
@@ -107,7 +108,7 @@ func (s *session) rest(ctx context.Context) error {
 	if err := s.canary(ctx); err != nil {
 		return err
 	}
-	if err := s.loop(ctx, nil, s.mayGoOn); err != nil {
+	if err := s.bulk(ctx); err != nil {
 		return err
 	}
 	return s.gone(ctx, nil, ItemEnd{endSkipped, s.missing(ctx)})

@@ -357,6 +357,7 @@ func (s *session) publishNow(ctx context.Context, ws []*work, over func()) ([]*w
 	}
 	stop := map[*work]ItemEnd{}
 	for i, w := range send {
+		s.breaker.sent(w, rs[i])
 		if rs[i].Outcome == broker.Done {
 			w.published = true
 			continue

@@ -39,6 +39,8 @@ var points = []Point{
 	"gate.4.recorded",
 	"gate.5.paused",
 	"gate.6.promoted",
+	"breaker.1.tripped",
+	"breaker.2.recorded",
 	"control.paused",
 	"control.continued",
 	"control.aborting",

@@ -10,10 +10,11 @@ import (
 
 // gate is what the log says of a run's gate.
 func (m *memory) gate(run redrive.RunID) (g redrive.GateState, err error) {
-	if r := m.runs[run]; r == nil || m.plans[r.Plan].Plan.Canary == 0 {
+	r := m.runs[run]
+	if r == nil {
 		return g, nil
 	}
-	g.Exists = true
+	g.Exists = m.plans[r.Plan].Plan.Canary > 0
 	for _, r := range m.log {
 		switch {
 		case r.Run != string(run) || r.CopyID != "":
