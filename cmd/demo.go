@@ -56,6 +56,7 @@ func demoStories() []demoStory {
 	return []demoStory{
 		{"failing-canary", "a canary comes back, and the gate stops the run (exit code 6)", (*demoWorld).failingCanary, exitGate},
 		{"inconclusive", "nothing is known of a canary, and a person promotes the run at a second terminal", (*demoWorld).inconclusiveCanary, exitDone},
+		{"breaker", "a canary passes, the rest comes back, and the circuit breaker stops the run (exit code 6)", (*demoWorld).trippedBreaker, exitGate},
 	}
 }
 
