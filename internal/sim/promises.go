@@ -255,6 +255,7 @@ func (p *proc) mayChange(c ledger.Change) {
 	if p.worker {
 		return
 	}
+	p.notTooEarly(c)
 	for _, r := range slices.Backward(p.memory.log) {
 		if r.Phase != audit.Intent || r.Run != c.Run && c.Run != "" {
 			continue
@@ -264,6 +265,20 @@ func (p *proc) mayChange(c ledger.Change) {
 		}
 	}
 	p.violate(NoRecord, "%s without an intent", describe(c))
+}
+
+// notTooEarly: a conclusive no is about attempts of which every record must show
+// by now.
+func (p *proc) notTooEarly(c ledger.Change) {
+	r := p.rows.byKey[p.rows.key(c.Key)]
+	if r == nil || c.To != ledger.Failed || c.Resolve != ledger.ByVerdict || !strings.HasPrefix(c.Reason, "not_accepted ") {
+		return
+	}
+	for _, a := range r.Attempts {
+		if a.Resolution == ledger.Unresolved && p.rows.now().Before(a.SendDeadline.Add(p.settings.maxPause+p.outside.caps.Delay)) {
+			p.violate(UnknownHolds, "%s counts as not sent before a record of attempt %d must show", c.Key.JobKey, a.Number)
+		}
+	}
 }
 
 // changed looks at what a change of the ledger has made possible. A job that goes

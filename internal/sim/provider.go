@@ -213,15 +213,15 @@ func (o providerOf) look(s provider.Send) provider.Answer {
 		return provider.Answer{Err: f.err()}
 	}
 	w := o.p.world
-	if w.outside.mute.has(w.now) {
+	if w.outside.mute.has(w.now) || o.p.strikes(w.odds.lie, "the look-up fails") {
 		return provider.Answer{Err: errFault}
 	}
 	a := provider.Answer{Complete: true, Hits: w.outside.hits(s, w.now)}
 	a.NotFound = len(a.Hits) == 0
 	switch {
-	case o.p.strikes(w.odds.lie, "the answer is cut short"):
+	case o.p.strikes(w.odds.lie/4, "the answer is cut short"):
 		a.Complete, a.Hits = false, nil
-	case o.p.strikes(w.odds.lie, "the answer says neither found nor not found"):
+	case o.p.strikes(w.odds.lie/4, "the answer says neither found nor not found"):
 		a.Hits, a.NotFound = nil, false
 	}
 	return a

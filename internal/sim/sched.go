@@ -224,6 +224,8 @@ func (p *proc) latency(op string) time.Duration {
 	switch {
 	case w.odds.focus == op && w.odds.kind == stalling && w.strikes(focused, ""):
 		return w.upTo(pick(w, []time.Duration{5 * time.Second, 2 * time.Minute}))
+	case w.odds.race && !p.worker && (op == "ledger apply" || op == "look up") && w.strikes(0.5, ""):
+		return w.upTo(8 * time.Second) // a worker gets there first
 	case w.strikes(w.odds.pause, p.name+" "+op+": stands still"):
 		return time.Second + w.upTo(w.odds.longest)
 	case w.strikes(w.odds.slow, ""):

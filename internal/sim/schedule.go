@@ -92,11 +92,11 @@ func (p *proc) command(ctx context.Context) {
 		weight int
 		do     func(context.Context)
 	}{
-		{30, p.planAndRun},
+		{40, p.planAndRun},
 		{10, p.planOnly},
 		{12, p.runSome},
-		{22, p.resumeSome},
-		{22, func(ctx context.Context) { p.reconcile(ctx, true) }},
+		{18, p.resumeSome},
+		{18, func(ctx context.Context) { p.reconcile(ctx, true) }},
 		{4, func(ctx context.Context) { p.reconcile(ctx, false) }},
 		{8, p.ask},
 		{3, p.takeBack},
@@ -119,7 +119,7 @@ func (p *proc) command(ctx context.Context) {
 func (p *proc) wanted() asked {
 	a := asked{rate: pick(p.world, []redrive.Rate{1, 2, 5, 50}), expires: pick(p.world, []time.Duration{10 * time.Minute, time.Hour, 2 * time.Hour})}
 	switch x := p.rnd.IntN(100); {
-	case x < 60:
+	case x < 35:
 	case x < 72:
 		a.lifts.Fixed = "the receiver was corrected"
 	case x < 84:
@@ -137,6 +137,9 @@ func (p *proc) wanted() asked {
 }
 
 func (p *proc) planAndRun(ctx context.Context) {
+	if p.chance(0.4) {
+		p.reconcile(ctx, true)
+	}
 	id, err := p.makePlan(ctx, p.wanted())
 	if err != nil {
 		p.note("plan: %v", err)
@@ -206,7 +209,10 @@ func (p *proc) rollBack(ctx context.Context) {
 	if n == 0 || p.settings.ledgerless {
 		return
 	}
-	id := p.memory.started[n-1-p.rnd.IntN(min(n, 2))]
+	p.takeBackRun(ctx, p.memory.started[n-1-p.rnd.IntN(min(n, 2))])
+}
+
+func (p *proc) takeBackRun(ctx context.Context, id redrive.RunID) {
 	r, err := p.runner().Rollback(ctx, string(id), "it was the wrong thing")
 	p.run = ""
 	p.note("roll back %s: %v %v", id, r.Counts, err)

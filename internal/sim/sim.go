@@ -28,6 +28,8 @@ type odds struct {
 	kill, fault, pause, slow, send, stall, lie, away float64
 	longest                                          time.Duration // a process stands still
 
+	race bool // operators are slow where a worker may be faster
+
 	focus string // the call at which a schedule has far more faults of one kind
 	kind  kind
 }
@@ -47,7 +49,7 @@ const focused = 0.2
 
 // places are the calls at which it hurts.
 var places = []string{
-	"publish", "ack " + deadName, "ack " + sourceName, "ledger apply", "ledger get", "store append", "store archive",
+	"publish", "ack " + deadName, "ack " + sourceName, "ledger apply", "ledger apply", "ledger apply", "ledger get", "store append", "store append",
 	"receive " + deadName, "extend " + deadName, "store begin run", "store end run", "store save verdicts", "look up", "send",
 }
 
@@ -162,11 +164,12 @@ func newWorld(o Options) (*world, error) {
 // draw chooses what kind of world the schedule lies in.
 func (w *world) draw() {
 	w.odds = odds{
-		kill: pick(w, []float64{0, 0.004, 0.01, 0.02}), fault: pick(w, []float64{0, 0.005, 0.02}), pause: pick(w, []float64{0, 0.003, 0.01}),
-		slow: 0.01, send: pick(w, []float64{0.3, 0.6, 0.8}), stall: pick(w, []float64{0, 0.1, 0.3}), lie: pick(w, []float64{0, 0.1}), away: pick(w, []float64{0, 0.02, 0.1}),
+		kill: pick(w, []float64{0, 0.002, 0.005, 0.015}), fault: pick(w, []float64{0, 0.003, 0.01}), pause: pick(w, []float64{0, 0.003, 0.01}),
+		slow: pick(w, []float64{0.01, 0.05, 0.15}), send: pick(w, []float64{0.2, 0.5, 0.8}), stall: pick(w, []float64{0, 0.1, 0.3}), lie: pick(w, []float64{0, 0.1, 0.4}), away: pick(w, []float64{0, 0.02, 0.1}),
 		longest: pick(w, []time.Duration{time.Minute, 10 * time.Minute, time.Hour}),
 	}
-	if w.chance(0.6) {
+	w.odds.race = w.chance(0.3)
+	if w.chance(0.75) {
 		w.odds.focus, w.odds.kind = pick(w, places), kind(w.rnd.IntN(3))
 	}
 	w.settings = settings{
@@ -202,7 +205,7 @@ func (w *world) drawProvider() {
 	delay := pick(w, []time.Duration{time.Minute, 15 * time.Minute})
 	w.outside = outside{
 		caps: provider.Capabilities{
-			Name: "mail", KeyLife: pick(w, []time.Duration{0, 0, time.Hour, 4 * time.Hour}), KeyMaxBytes: 255, Binds: w.chance(0.9),
+			Name: "mail", KeyLife: pick(w, []time.Duration{0, time.Hour, time.Hour, 4 * time.Hour}), KeyMaxBytes: 255, Binds: w.chance(0.9),
 			Delay: delay, LookBack: 14 * 24 * time.Hour,
 			Proves: []provider.Proof{provider.ProvesAccepted, provider.ProvesNotAccepted, provider.ProvesRejected},
 		},
@@ -230,7 +233,7 @@ func (w *world) begin() {
 	w.newProc("application", 0, (*proc).produce)
 	w.operators = 1 + w.rnd.IntN(2)
 	for i := range w.operators {
-		commands := 3 + w.rnd.IntN(5)
+		commands := 5 + w.rnd.IntN(8)
 		w.newProc(fmt.Sprintf("operator-%d", i+1), w.between(2*time.Minute, 12*time.Minute), func(p *proc) { p.operate(commands) })
 	}
 	w.newProc("heal", time.Minute, (*proc).heal)
@@ -243,7 +246,7 @@ func (w *world) newProc(name string, after time.Duration, script func(*proc)) {
 
 // produce sends further jobs now and then, as an application does.
 func (p *proc) produce() {
-	for range p.rnd.IntN(4) {
+	for range 1 + p.rnd.IntN(4) {
 		p.wait(p.upTo(40 * time.Minute))
 		if p.closing || p.broken != nil {
 			return
