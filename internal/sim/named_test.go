@@ -42,7 +42,7 @@ func play(t *testing.T, script func(*scene)) {
 	if w.broken != nil {
 		t.Errorf("breaks %s", w.broken)
 	}
-	if t.Failed() {
+	if t.Failed() || testing.Verbose() {
 		t.Log("\n" + w.trace())
 	}
 }
@@ -370,5 +370,63 @@ func TestNamedTwoIdenticalMessages(t *testing.T) {
 		s.effect("job-1", 1)
 		s.effect("job-2", 0)
 		s.depth(deadName, 2)
+	})
+}
+
+// A worker claims a row while a rollback that has seen it queued is about to take
+// it back, and its send succeeds unseen.
+func TestNamedClaimDuringARollback(t *testing.T) {
+	play(t, func(s *scene) {
+		s.enqueued(sendRejected)
+		s.planAndRuns()
+		s.outside.script = []int{sendLostReply}
+		s.trap = func(op string) {
+			if op == "store append" { // its intents: it has looked, and not moved anything yet
+				s.trap = nil
+				s.works()
+			}
+		}
+		r, err := s.runner().Rollback(s.ctx(), string(s.memory.started[0]), "wrong")
+		if err != nil || r.Counts[redrive.BackClaimed] != 1 {
+			t.Errorf("rollback: %v, %v", r.Counts, err)
+		}
+		if got := s.state("job-1").State; got != ledger.Sending {
+			t.Errorf("job-1 is %s, want sending", got)
+		}
+	})
+}
+
+// A worker claims a queued row between the look of a reconciliation at the ledger
+// and its last question to the provider, and its send succeeds unseen.
+func TestNamedClaimDuringAReconciliation(t *testing.T) {
+	play(t, func(s *scene) {
+		s.unknown(sendTimeout)
+		s.dies("ack "+deadName, 1) // queued again, and not claimed yet; the dead copy is there
+		s.planAndRuns()
+		s.anew()
+		s.wait(5 * time.Minute)
+		s.outside.recover()
+		s.outside.caps.Delay, s.outside.lag = 4*time.Minute, 4*time.Minute
+		copies := s.queues.named[sourceName].copies
+		s.queues.named[sourceName].copies = nil
+		s.enqueue(false)
+		s.works()
+		s.wait(5 * time.Minute)
+		s.queues.named[sourceName].copies = copies
+		looks := 0
+		s.outside.script = []int{sendLostReply}
+		s.trap = func(op string) {
+			if looks += bit(op == "look up"); looks == 2 { // the first question is asked, the fence long in place
+				s.trap = nil
+				s.works()
+			}
+		}
+		s.reconcile(s.ctx(), true)
+		s.trap = nil
+		s.planAndRuns()
+		s.works()
+		if s.effects("job-1") > 1 {
+			t.Error("the effect happened twice")
+		}
 	})
 }
