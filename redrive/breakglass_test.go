@@ -238,3 +238,29 @@ func TestBreakGlassExpires(t *testing.T) {
 		t.Errorf("%+v %v", e.Report, err)
 	}
 }
+
+// TestBreakGlassInForce: between two batches a statement counts as long as the
+// policy allows what the plan is.
+func TestBreakGlassInForce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dead("k1", "k2")
+	id := w.unapproved(fixed)
+	_, err := w.alone(5).BreakGlass(w.ctx, string(id), "alone tonight")
+	w.must(err)
+	as, err := w.store.Approvals(w.ctx, id)
+	w.must(err)
+	sp, err := w.store.LoadPlan(w.ctx, string(id))
+	w.must(err)
+	for most, want := range map[int]bool{0: false, 1: false, 2: true, 5: true} {
+		by := redrive.Persons{Declared: true, Alone: most}
+		if err := redrive.CheckApprovals(id, sp.Plan, as, w.clock(), by); (err == nil) != want {
+			t.Errorf("a policy that allows %d: %v", most, err)
+		}
+	}
+	risky := sp.Plan
+	risky.TierWhy = []string{"not_proven"}
+	if err := redrive.CheckApprovals(id, risky, as, w.clock(), redrive.Persons{Declared: true, Alone: 5}); !errors.Is(err, redrive.ErrRefused) {
+		t.Errorf("a doubt: %v", err)
+	}
+}
