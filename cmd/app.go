@@ -166,6 +166,9 @@ func (a *app) host() (string, error) {
 // confirm asks before something changes. Off a terminal, and where a program
 // reads the output, nobody can answer: --yes must have been given.
 func (a *app) confirm(question string) error {
+	if a.screen != nil {
+		return a.screen.confirm(question)
+	}
 	if a.yes {
 		return nil
 	}

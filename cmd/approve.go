@@ -96,10 +96,7 @@ func needReason(reason string) error {
 
 func newRejectCmd(a *app) *cobra.Command {
 	return a.decisionCmd("reject", "Reject a plan that has not begun",
-		"End a plan that has not begun. Its jobs are free for another plan.",
-		func(ctx context.Context, ap *redrive.Approver, plan, reason string) (redrive.StoredPlan, error) {
-			return ap.Reject(ctx, plan, reason)
-		})
+		"End a plan that has not begun. Its jobs are free for another plan.", rejecting)
 }
 
 func newRevokeCmd(a *app) *cobra.Command {
@@ -110,24 +107,41 @@ func newRevokeCmd(a *app) *cobra.Command {
 		})
 }
 
-func (a *app) decisionCmd(name, short, long string, act func(context.Context, *redrive.Approver, string, string) (redrive.StoredPlan, error)) *cobra.Command {
+func (a *app) decisionCmd(name, short, long string, act decision) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: name + " PLAN", Short: short, Long: long, Args: exactArgs("PLAN"),
 		Example: "  redrivectl " + name + " 3f9a --reason \"wrong queue\"",
 		RunE: func(c *cobra.Command, args []string) error {
-			if namesPlanFile(args[0]) {
-				return usagef("%s %s: a file is approved or left; %s the plan where its store is", name, args[0], name)
-			}
-			return a.decide(c.Context(), args[0], reason, func(ap *redrive.Approver) (approveView, error) {
-				sp, err := act(c.Context(), ap, args[0], reason)
-				return approveView{Plan: string(sp.ID), Decision: name, Needed: sp.Plan.Tier.Needed(), State: string(sp.State)}, err
-			})
+			return a.takeBack(c.Context(), name, args[0], reason, act)
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why (required)")
 	return exits(c, exitRefused, exitAudit)
 }
+
+// reject ends a plan that has not begun.
+func (a *app) reject(ctx context.Context, plan, reason string) error {
+	return a.takeBack(ctx, "reject", plan, reason, rejecting)
+}
+
+func rejecting(ctx context.Context, ap *redrive.Approver, plan, reason string) (redrive.StoredPlan, error) {
+	return ap.Reject(ctx, plan, reason)
+}
+
+// takeBack rejects or revokes a plan.
+func (a *app) takeBack(ctx context.Context, name, plan, reason string, act decision) error {
+	if namesPlanFile(plan) {
+		return usagef("%s %s: a file is approved or left; %s the plan where its store is", name, plan, name)
+	}
+	return a.decide(ctx, plan, reason, func(ap *redrive.Approver) (approveView, error) {
+		sp, err := act(ctx, ap, plan, reason)
+		return approveView{Plan: string(sp.ID), Decision: name, Needed: sp.Plan.Tier.Needed(), State: string(sp.State)}, err
+	})
+}
+
+// decision takes a plan, or the approval of one, back.
+type decision func(ctx context.Context, ap *redrive.Approver, plan, reason string) (redrive.StoredPlan, error)
 
 // decide opens what a decision needs, takes it, and prints how the plan stands.
 func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive.Approver) (approveView, error)) error {

@@ -62,13 +62,17 @@ func (o *controlOptions) command(c *cobra.Command, codes ...int) *cobra.Command 
 	c.Args = exactArgs("RUN")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		o.run = args[0]
-		if err := needReason(o.reason); err != nil {
-			return err
-		}
-		return o.ask(c.Context())
+		return o.asked(c.Context())
 	}
 	c.Flags().StringVar(&o.reason, "reason", "", "why (required)")
 	return exits(c, codes...)
+}
+
+func (o *controlOptions) asked(ctx context.Context) error {
+	if err := needReason(o.reason); err != nil {
+		return err
+	}
+	return o.ask(ctx)
 }
 
 func (o *controlOptions) ask(ctx context.Context) error {

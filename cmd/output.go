@@ -67,6 +67,10 @@ func (a *app) asIs(what string) error {
 // one place that all of them pass; free text was masked when its view was made.
 func (a *app) print(r result) error {
 	a.live.Finish()
+	if a.screen != nil {
+		a.screen.printed = append(a.screen.printed, r)
+		return nil
+	}
 	w := bufio.NewWriter(a.stdout)
 	var err error
 	switch a.output {

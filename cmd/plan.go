@@ -37,12 +37,23 @@ type planOptions struct {
 	edit     editOptions
 	dryRun   bool
 	capture  bool
+	seen     *keptLook // in whose place the queue is not looked at; nil: it is
 
 	parsedRate redrive.Rate
 }
 
+func newPlanOptions(a *app) *planOptions { return &planOptions{app: a, expires: 2 * time.Hour} }
+
+func (o *planOptions) allFlags(c *cobra.Command) {
+	o.selectionFlags(c)
+	o.boundFlags(c)
+	o.liftFlags(c)
+	o.edit.flags(c)
+	o.gate.flags(c)
+}
+
 func newPlanCreateCmd(a *app) *cobra.Command {
-	o := &planOptions{app: a, expires: 2 * time.Hour}
+	o := newPlanOptions(a)
 	c := &cobra.Command{
 		Use:   "create QUEUE",
 		Short: "Freeze a selection into a plan",
@@ -83,11 +94,7 @@ within the thresholds; those that are not typed are the policy's.`,
 			return o.run(c.Context())
 		},
 	}
-	o.selectionFlags(c)
-	o.boundFlags(c)
-	o.liftFlags(c)
-	o.edit.flags(c)
-	o.gate.flags(c)
+	o.allFlags(c)
 	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 

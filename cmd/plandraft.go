@@ -106,6 +106,9 @@ func needsOf(held []redrive.Held) map[string]int {
 
 // jobs are the queue's, from a new look or from the last one.
 func (o *planOptions) jobs(ctx context.Context, q *queue, st *store.Store, es *edits) ([]job.Job, broker.Completeness, error) {
+	if o.seen != nil && o.lifts.Edit == nil {
+		return o.seen.found(), o.seen.completeness(), nil
+	}
 	if !o.capture {
 		return o.app.allJobs(ctx, q, es.add)
 	}

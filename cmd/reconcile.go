@@ -8,10 +8,12 @@ import (
 	"slices"
 
 	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/store"
 	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
 	"github.com/spf13/cobra"
 )
 
@@ -20,6 +22,8 @@ type reconcileOptions struct {
 	queue string
 	apply bool
 	limit int
+	sel   redrive.Selection // which jobs; empty: all, and the orphans
+	seen  *keptLook         // in whose place the queue is not looked at; nil: it is
 }
 
 func newReconcileCmd(a *app) *cobra.Command {
@@ -42,10 +46,18 @@ each move with its audit record.`,
 			if o.limit < 0 {
 				return usagef("--limit must not be negative")
 			}
+			if err := o.sel.Validate(); err != nil {
+				return usagef("%w", err)
+			}
 			o.queue = args[0]
 			return o.run(c.Context())
 		},
 	}
+	f := c.Flags()
+	f.StringSliceVar(&o.sel.Class, "class", nil, "only jobs of these failure classes")
+	f.StringArrayVar(&o.sel.Jobs, "job", nil, "only this job, by job key or message ID (repeatable)")
+	f.StringVar(&o.sel.Where, "where", "", "only jobs for which this CEL condition holds, as plan create takes it")
+	must(c.RegisterFlagCompletionFunc("class", completeFrom(classNames)))
 	c.Flags().BoolVar(&o.apply, "apply", false, "fence rows, and record in the ledger what is proven")
 	c.Flags().IntVar(&o.limit, "limit", 0, "ask the provider about no more than this many jobs (0: all)")
 	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
@@ -61,7 +73,7 @@ func (o *reconcileOptions) run(ctx context.Context) error {
 			"queue %s has no provider to ask", q.name)
 	}
 	if o.apply {
-		if err := o.app.confirm(fmt.Sprintf("Fence and move ledger rows of %s by what provider %s says?", q.name, q.cfg.Provider)); err != nil {
+		if err := o.app.confirm(o.question(q)); err != nil {
 			return err
 		}
 	}
@@ -73,19 +85,44 @@ func (o *reconcileOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	jobs, seen, err := o.app.allJobs(ctx, q, func(job.Job) {})
+	jobs, seen, err := o.jobs(ctx, q)
 	if err != nil {
 		return err
 	}
 	p := o.app.progress()
-	sum, err := r.Run(ctx, reconcile.Request{Jobs: jobs, BrowseComplete: seen.Complete, Apply: o.apply, Limit: o.limit},
-		func(s reconcile.Progress) {
-			p.Update(term.Step{What: "reconciling " + q.name + ", " + s.Step, Done: int64(s.Done), Total: int64(s.Total)})
-		})
+	req := reconcile.Request{Jobs: jobs, BrowseComplete: seen.Complete, Apply: o.apply, Limit: o.limit}
+	if !o.sel.Empty() {
+		if req.Only, err = o.sel.Filter(o.app.now()); err != nil {
+			return err
+		}
+	}
+	sum, err := r.Run(ctx, req, func(s reconcile.Progress) {
+		p.Update(term.Step{What: "reconciling " + q.name + ", " + s.Step, Done: int64(s.Done), Total: int64(s.Total)})
+		o.app.screen.found(s.Found)
+	})
 	if err != nil && sum.Checked == 0 {
 		return withHint(err, o.hint(err))
 	}
 	return errors.Join(o.print(sum, seen.Complete), err)
+}
+
+func (o *reconcileOptions) question(q *queue) string {
+	of := q.name
+	if !o.sel.Empty() {
+		of += " (" + term.Mask(clip(o.sel.Canonical(), longestSelection)) + ")"
+	}
+	return fmt.Sprintf("Fence and move ledger rows of %s by what provider %s says?", of, q.cfg.Provider)
+}
+
+// longestSelection is how many characters of a selection a question has.
+const longestSelection = 160
+
+// jobs are the queue's, from a new look unless there is one.
+func (o *reconcileOptions) jobs(ctx context.Context, q *queue) ([]job.Job, broker.Completeness, error) {
+	if o.seen != nil {
+		return o.seen.found(), o.seen.completeness(), nil
+	}
+	return o.app.allJobs(ctx, q, func(job.Job) {})
 }
 
 func (o *reconcileOptions) hint(err error) string {
@@ -121,7 +158,7 @@ func (o *reconcileOptions) print(sum reconcile.Summary, complete bool) error {
 	}
 	if !complete {
 		o.app.note("the look at the queue was incomplete: orphans may have copies that were not seen")
-	} else if !sum.OrphansExact {
+	} else if !sum.OrphansExact && o.sel.Empty() {
 		o.app.note("orphans were not asked about: another queue shares the ledger and has another provider or worker; give each a consumer")
 	}
 	if !complete || sum.Verdicts[reconcile.Unavailable] > 0 {

@@ -88,7 +88,7 @@ func (o *triageOptions) run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
 	t := o.app.terminal()
-	_, err = tui.Run(ctx, d, tui.Options{
+	err = tui.Show(ctx, d, tui.Options{
 		Queue: o.queue, Color: t.Color, Every: o.every, EveryCounted: o.counted, Now: o.app.now,
 		Input: o.app.stdin, Output: o.app.stdout,
 	})
@@ -97,5 +97,5 @@ func (o *triageOptions) run(ctx context.Context) error {
 		_, _ = fmt.Fprintf(o.app.stderr, "%s\n", term.CleanLines(string(crash.Stack))) // nowhere is left to tell of a failure
 		return fail(exitFailed, "report this with the lines above", "%w", err)
 	}
-	return err
+	return d.end(err)
 }

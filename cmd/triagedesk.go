@@ -1,12 +1,15 @@
 package cmd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/internal/tui"
 	"github.com/redrivectl/redrivectl/reconcile"
@@ -22,23 +25,8 @@ type triageDesk struct {
 
 	mu   sync.Mutex
 	kept map[string]*keptLook // by queue
-}
-
-// listener takes what would be told on standard error while the screen is shown.
-type listener struct {
-	tell tui.Tell
-}
-
-func (l *listener) step(s term.Step) {
-	if l.tell != nil {
-		l.tell(tui.Step{What: s.What, Done: s.Done, Total: s.Total})
-	}
-}
-
-func (l *listener) note(text string) {
-	if l.tell != nil {
-		l.tell(tui.Step{Note: term.Mask(text)})
-	}
+	ran  *runDone             // the last run that was carried out here; nil: none
+	late bytes.Buffer         // for standard error, once the screen is gone
 }
 
 // newTriageDesk resolves the queues once, so that a slip of the pen is told before
@@ -58,7 +46,12 @@ func newTriageDesk(a *app, queue string) (*triageDesk, error) {
 
 // wish invokes the program once more for one thing that the screen asks.
 func (d *triageDesk) wish(tell tui.Tell, do func(*app) error) (err error) {
-	a := d.app.apart(&listener{tell})
+	return d.wishFor(&listener{tell: tell}, do)
+}
+
+func (d *triageDesk) wishFor(l *listener, do func(*app) error) (err error) {
+	a := d.app.apart(l)
+	a.stderr = lateWriter{d}
 	defer func() { err = errors.Join(err, a.close()) }()
 	if err := do(a); err != nil {
 		if hint := hintOf(err); hint != "" {
@@ -176,6 +169,46 @@ func (k *keptLook) fill(ctx context.Context, a *app) error {
 	}
 	k.finish(out.view(k.seen))
 	return nil
+}
+
+// assessAgain fills the look with the jobs of another one, as they stand now.
+func (k *keptLook) assessAgain(ctx context.Context, a *app, was *keptLook) error {
+	q, err := a.queue(ctx, k.queue)
+	if err != nil {
+		return err
+	}
+	st, err := a.storeIfAny(ctx)
+	if err != nil {
+		return err
+	}
+	src := a.queueSource(q, st)
+	out := newListing(&listOptions{app: a, target: k.queue}, src)
+	out.also = k.add
+	b := &assessing{source: src, ctx: ctx, each: out.add, total: int64(len(was.jobs))}
+	for _, x := range was.jobs {
+		if err := b.addJob(x.Job); err != nil {
+			return err
+		}
+	}
+	if err := b.flush(); err != nil {
+		return err
+	}
+	k.seen = was.seen
+	k.finish(out.view(k.seen))
+	return nil
+}
+
+// found are the jobs of the look, without their contents.
+func (k *keptLook) found() []job.Job {
+	jobs := make([]job.Job, len(k.jobs))
+	for i, x := range k.jobs {
+		jobs[i] = x.Job.WithoutContent()
+	}
+	return jobs
+}
+
+func (k *keptLook) completeness() broker.Completeness {
+	return broker.Completeness{Complete: k.seen.Complete, Why: k.seen.Why}
 }
 
 func (k *keptLook) add(x reconcile.Assessed, v jobView) {

@@ -27,8 +27,15 @@ func (w *work) record(ctx context.Context) error {
 	}
 	all := w.asked()
 	return inBatches(all, func(batch []*subject, done int) error {
-		defer w.progress(Progress{Step: "record", Done: done, Total: len(all)})
-		return w.recordBatch(ctx, batch)
+		err := w.recordBatch(ctx, batch)
+		p := Progress{Step: "record", Done: done, Total: len(all)}
+		for _, s := range batch {
+			if err == nil {
+				p.Found = append(p.Found, s.found)
+			}
+		}
+		w.progress(p)
+		return err
 	})
 }
 

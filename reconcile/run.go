@@ -23,12 +23,16 @@ type Request struct {
 	Apply bool
 	// Limit is the most jobs to ask the provider about; 0: all.
 	Limit int
+	// Only says which of the jobs to ask about; nil: all, and the orphans. The others
+	// are still known to have a copy.
+	Only func(Assessed) (bool, error)
 }
 
 // Progress is where a reconciliation stands.
 type Progress struct {
 	Step        string // "fence", "first look", "control", "second look", "record"
 	Done, Total int
+	Found       []Found // verdicts that were kept since the step before
 }
 
 // subject is one job or orphan on its way through a reconciliation.
@@ -100,10 +104,16 @@ func (w *work) prepare(ctx context.Context, req Request) ([]*subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.addJobs(as)
-	orphans, err := w.orphans(ctx, as)
+	chosen, err := chosen(as, req.Only)
 	if err != nil {
 		return nil, err
+	}
+	w.addJobs(chosen)
+	var orphans []*subject
+	if req.Only == nil {
+		if orphans, err = w.orphans(ctx, as); err != nil {
+			return nil, err
+		}
 	}
 	w.subjects = append(w.subjects, orphans...)
 	if req.Limit > 0 && len(w.subjects) > req.Limit {
@@ -113,6 +123,24 @@ func (w *work) prepare(ctx context.Context, req Request) ([]*subject, error) {
 		w.subjects = nil
 	}
 	return orphans, nil
+}
+
+// chosen are the jobs that only lets pass.
+func chosen(as []Assessed, only func(Assessed) (bool, error)) ([]Assessed, error) {
+	if only == nil {
+		return as, nil
+	}
+	var some []Assessed
+	for _, a := range as {
+		ok, err := only(a)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			some = append(some, a)
+		}
+	}
+	return some, nil
 }
 
 func (w *work) clocks(ctx context.Context) error {

@@ -48,7 +48,7 @@ const (
 func (w *work) summary(ctx context.Context, req Request, orphans []*subject) (Summary, error) {
 	sum := Summary{
 		Queue: w.Settings.Queue, Applied: w.apply, Verdicts: map[Verdict]int{},
-		Orphans: len(orphans), OrphansExact: req.BrowseComplete && !w.Settings.SharedRows, Jobs: []SummaryEntry{},
+		Orphans: len(orphans), OrphansExact: req.BrowseComplete && !w.Settings.SharedRows && req.Only == nil, Jobs: []SummaryEntry{},
 	}
 	found := map[string]*Found{}
 	for _, s := range w.subjects {
@@ -63,6 +63,9 @@ func (w *work) summary(ctx context.Context, req Request, orphans []*subject) (Su
 	}
 	as, err := w.Assess(ctx, req.Jobs)
 	for _, a := range as {
+		if req.Only != nil && found[a.Job.JobKey] == nil {
+			continue
+		}
 		if e, ok := entryOf(a, found[a.Job.JobKey]); ok {
 			sum.Jobs = append(sum.Jobs, e)
 		}

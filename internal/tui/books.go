@@ -20,6 +20,9 @@ type book struct {
 	index  map[string]int // Job.ID to its place in look.Jobs
 	first  map[string]int // how many jobs each class had at the first look
 
+	marks   map[string]bool // Job.ID of the jobs that are marked
+	classes map[string]bool // names of the classes that are marked
+
 	busy  bool // a look is under way
 	tried time.Time
 	step  Step
@@ -29,7 +32,7 @@ type book struct {
 func (s *Screen) book(queue string) *book {
 	b := s.books[queue]
 	if b == nil {
-		b = &book{}
+		b = &book{marks: map[string]bool{}, classes: map[string]bool{}}
 		s.books[queue] = b
 	}
 	return b
@@ -88,7 +91,7 @@ func (s *Screen) throttled(msg func(Step) tea.Msg) Tell {
 	return func(p Step) {
 		mu.Lock()
 		defer mu.Unlock()
-		if now := s.now(); p.Note != "" || now.Sub(last) >= every {
+		if now := s.now(); p.Note != "" || p.Verdicts != nil || now.Sub(last) >= every {
 			last = now
 			s.send(msg(p))
 		}
@@ -129,6 +132,11 @@ func (b *book) take(msg looked) {
 		return
 	}
 	b.err, b.look, b.index = "", msg.look, msg.index
+	for id := range b.marks {
+		if _, there := b.index[id]; !there {
+			delete(b.marks, id)
+		}
+	}
 	if !b.looked {
 		b.looked, b.first = true, map[string]int{}
 		for _, c := range b.look.Classes {

@@ -34,6 +34,21 @@ func (p *classesPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
 		return s.look(p.queue)
 	case p.sorted(msg):
 		p.arrange(s)
+	case keys.Unmark.is(msg):
+		clear(s.book(p.queue).classes)
+	case keys.Mark.is(msg) && p.cursor < len(p.shown):
+		flip(s.book(p.queue).classes, p.shown[p.cursor].Name)
+		p.cursor++
+		p.clamp(len(p.shown))
+		p.mind()
+	case keys.Reconcile.is(msg):
+		if sc, ok := p.scope(s); ok {
+			return s.reconcile(p.queue, sc)
+		}
+	case keys.Create.is(msg):
+		if sc, ok := p.scope(s); ok {
+			return s.form(p.queue, sc)
+		}
 	case keys.Open.is(msg) && p.cursor < len(p.shown):
 		jobs := newJobsPane(p.queue, p.shown[p.cursor].Name)
 		s.push(jobs)
@@ -114,6 +129,7 @@ func (p *classesPane) view(s *Screen, w, h int) []string {
 			return toneNone
 		}
 	}
+	v.marked = func(i int) bool { return b.classes[p.shown[i].Name] }
 	below := p.below(s, w)
 	return append(p.draw(v, w, h-len(below), s.styles), below...)
 }

@@ -15,6 +15,9 @@ import (
 type Desk interface {
 	Looker
 	Reader
+	Planner
+	Actor
+	Watcher
 }
 
 // Looker tells what is quarantined.
@@ -24,6 +27,9 @@ type Looker interface {
 	// Look looks at a queue as list does, and keeps the look as list does. On some
 	// brokers that counts as a receive; Queue.LookCounts says so beforehand.
 	Look(ctx context.Context, queue string, tell Tell) (Look, error)
+	// Assess is the last look again, with what ledger, store and policy say of its
+	// jobs now. No queue is looked at.
+	Assess(ctx context.Context, queue string) (Look, error)
 	// Select names, by Job.ID, the jobs of the last look that a plan with this
 	// selection would be made of. A fault in Where is a *redrive.WhereError.
 	Select(ctx context.Context, queue string, sel redrive.Selection) (map[string]bool, error)
@@ -49,6 +55,8 @@ type Step struct {
 	Total int64 // 0: not known
 	// Note is news for the person; the other fields are then empty.
 	Note string
+	// Verdicts are those that a reconciliation found since the step before.
+	Verdicts []Verdict
 }
 
 // Queue is what the broker says of a queue without a look.
@@ -111,6 +119,8 @@ type Job struct {
 	Receives    int
 	At          time.Time // when it failed, else when it was sent; zero: not known
 	ExpiresAt   time.Time // zero: never, or not known
+
+	ask string // Name as the desk gave it, to ask by
 }
 
 // Name is what the job can be asked for by.

@@ -41,6 +41,7 @@ func (s *Screen) typed(msg tea.KeyMsg) tea.Cmd {
 		switch {
 		case err != nil:
 			in.refused(err)
+		case s.input != in: // it asked for something else
 		case cmd == nil:
 			s.input = nil
 		default:

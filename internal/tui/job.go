@@ -20,8 +20,7 @@ type jobPane struct {
 	time    bool    // the time line is shown
 	entries []Entry // of it
 	asking  bool
-	top     int
-	height  int
+	pager
 	drawn   []string // the lines of what is shown, for one width
 	drawnAt int      // which
 }
@@ -59,8 +58,8 @@ type lined struct {
 	err     error
 }
 
-// show asks for the job, with its payload in some form.
-func (p *jobPane) show(s *Screen, c Content) tea.Cmd {
+// request asks for the job, with its payload in some form.
+func (p *jobPane) request(s *Screen, c Content) tea.Cmd {
 	p.content, p.asking = c, true
 	queue, id := p.queue, p.job.ID
 	return s.run(func(ctx context.Context) tea.Msg {
@@ -106,17 +105,15 @@ func (p *jobPane) take(s *Screen, err error, keep func()) {
 }
 
 func (p *jobPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
-	g := grid{cursor: p.top, rows: max(p.height-1, 1)}
 	switch {
-	case g.move(msg, len(p.drawn)-p.height+1):
-		p.top = g.cursor
+	case p.move(msg):
 	case keys.Timeline.is(msg) && p.time:
 		p.time, p.top, p.drawn = false, 0, nil
 	case keys.Timeline.is(msg):
 		return p.line(s)
 	case keys.Form.is(msg):
 		c := Content{Form: after(p.sheet.Payload.Form), Reveal: false}
-		return p.show(s, c)
+		return p.request(s, c)
 	case keys.Fetch.is(msg):
 		return p.fetch(s)
 	case keys.Reveal.is(msg):
@@ -147,7 +144,7 @@ func (p *jobPane) reveal(s *Screen, reason string) (tea.Cmd, error) {
 	s.confirm("Show the secrets of "+p.job.Name()+"? That you did, and why, is recorded in the audit log first.", func() tea.Cmd {
 		c := p.content
 		c.Reveal, c.Reason = true, reason
-		return p.show(s, c)
+		return p.request(s, c)
 	})
 	return nil, nil
 }
@@ -159,10 +156,10 @@ func (p *jobPane) fetch(s *Screen) tea.Cmd {
 	c.LookAgain = true
 	b := s.book(p.queue)
 	if !b.look.LookCounts && !b.queue.LookCounts {
-		return p.show(s, c)
+		return p.request(s, c)
 	}
 	s.confirm("Look at "+tidy(p.queue)+" again for the payload? It counts as a receive of the messages that are looked at.", func() tea.Cmd {
-		return p.show(s, c)
+		return p.request(s, c)
 	})
 	return nil
 }
@@ -171,13 +168,7 @@ func (p *jobPane) view(s *Screen, w, h int) []string {
 	if p.drawn == nil || p.drawnAt != w {
 		p.drawn, p.drawnAt = p.lay(s, w), w
 	}
-	p.height = h
-	p.top = max(min(p.top, len(p.drawn)-h), 0)
-	lines := append([]string{}, p.drawn[p.top:min(p.top+h, len(p.drawn))]...)
-	for len(lines) < h {
-		lines = append(lines, "")
-	}
-	return lines
+	return p.pager.show(p.drawn, h)
 }
 
 // lay writes out all lines of what is shown.

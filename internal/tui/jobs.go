@@ -85,7 +85,11 @@ func (p *jobsPane) title() string {
 }
 
 func (p *jobsPane) status(s *Screen) string {
-	return term.Count(int64(len(p.shown.order))) + " shown, sorted by " + p.words() + "; " + s.book(p.queue).status(s.now())
+	marked := ""
+	if n := len(s.book(p.queue).marks); n > 0 {
+		marked = term.Count(int64(n)) + " marked, "
+	}
+	return marked + term.Count(int64(len(p.shown.order))) + " shown, sorted by " + p.words() + "; " + s.book(p.queue).status(s.now())
 }
 
 // arranged is an arrangement that was asked for; err: the filter has a fault.
@@ -185,6 +189,16 @@ func (p *jobsPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
 		return p.arrange(s)
 	case keys.Look.is(msg):
 		return s.look(p.queue)
+	case keys.Mark.is(msg), keys.MarkAll.is(msg), keys.Unmark.is(msg):
+		p.mark(s, msg)
+	case keys.Reconcile.is(msg):
+		if sc, ok := p.scope(s); ok {
+			return s.reconcile(p.queue, sc)
+		}
+	case keys.Create.is(msg):
+		if sc, ok := p.scope(s); ok {
+			return s.form(p.queue, sc)
+		}
 	case keys.Clear.is(msg):
 		return p.arrangeBy(s, filter{})
 	case keys.Filter.is(msg):
@@ -205,6 +219,33 @@ func (p *jobsPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
+// mark marks the job under the cursor, or all that the list shows, or none.
+func (p *jobsPane) mark(s *Screen, msg tea.KeyMsg) {
+	marks := s.book(p.queue).marks
+	switch {
+	case keys.Unmark.is(msg):
+		clear(marks)
+	case keys.MarkAll.is(msg):
+		for i := range p.shown.order {
+			marks[p.shown.at(i).ID] = true
+		}
+	case p.cursor < len(p.shown.order):
+		flip(marks, p.shown.at(p.cursor).ID)
+		p.cursor++
+		p.clamp(len(p.shown.order))
+		p.mind()
+	}
+}
+
+// flip sets a mark, or takes it back.
+func flip(marks map[string]bool, name string) {
+	if marks[name] {
+		delete(marks, name)
+	} else {
+		marks[name] = true
+	}
+}
+
 func (p *jobsPane) arrangeIf(s *Screen, f filter, err error) (tea.Cmd, error) {
 	if err != nil {
 		return nil, err
@@ -215,7 +256,7 @@ func (p *jobsPane) arrangeIf(s *Screen, f filter, err error) (tea.Cmd, error) {
 func (p *jobsPane) open(s *Screen) tea.Cmd {
 	j := newJobPane(p.queue, *p.shown.at(p.cursor))
 	s.push(j)
-	return j.show(s, Content{})
+	return j.request(s, Content{})
 }
 
 var jobColumns = []column{
@@ -245,6 +286,7 @@ func (p *jobsPane) view(s *Screen, w, h int) []string {
 			or(j.Schema), strconv.Itoa(j.Receives), left(s.now(), j.ExpiresAt),
 		}
 	}
+	v.marked = func(i int) bool { return s.book(p.queue).marks[p.shown.at(i).ID] }
 	below := p.below(s, w)
 	return append(p.draw(v, w, h-len(below), s.styles), below...)
 }

@@ -13,6 +13,10 @@ type keymap struct {
 
 	Filter, Condition, Clear, Sort, Reverse Key
 
+	Mark, MarkAll, Unmark, Reconcile, Create, Plans, Runs Key
+	Edit, Freeze, Approve, Reject, Start, Watch           Key
+	Pause, GoOn, Promote, Abort                           Key
+
 	Form, Reveal, Fetch, Timeline Key
 
 	Yes, No, Accept, Cancel Key
@@ -53,6 +57,25 @@ var keys = keymap{
 	Sort:      bind("s", "sort", "sort by the next column", "s"),
 	Reverse:   bind("S", "turn", "sort the other way round", "S"),
 
+	Mark:      bind("space", "mark", "mark, or take the mark back", " "),
+	MarkAll:   bind("m", "mark all", "mark all that the list shows", "m"),
+	Unmark:    bind("u", "unmark", "take all marks back", "u"),
+	Reconcile: bind("c", "reconcile", "ask the provider about what is marked, else about all that the list shows; asks first, and records what is proven", "c"),
+	Create:    bind("n", "plan", "make a plan of what is marked, else of all that the list shows", "n"),
+	Plans:     bind("a", "plans", "plans, and those that wait for your approval", "a"),
+	Runs:      bind("w", "runs", "runs, living and past", "w"),
+
+	Edit:    bind("enter", "type", "type a value for the line", "enter", "right", "l"),
+	Freeze:  bind("F", "freeze", "freeze the plan; asks first", "F"),
+	Approve: bind("A", "approve", "approve the plan; asks how many items it has, why, and then once more", "A"),
+	Reject:  bind("J", "reject", "reject the plan; asks why, and then once more", "J"),
+	Start:   bind("S", "run", "carry the plan out; asks first", "S"),
+	Watch:   bind("enter → l", "watch", "watch the plan's run", "enter", "right", "l"),
+	Pause:   bind("p", "pause", "pause the run after the batch in flight; asks why, and then once more", "p"),
+	GoOn:    bind("o", "go on", "let a paused run go on, or resume a dead one here; asks first", "o"),
+	Promote: bind("P", "promote", "let a run go on whose gate was inconclusive; asks why, and then once more", "P"),
+	Abort:   bind("X", "abort", "end the run for good; asks why, and then once more", "X"),
+
 	Form:     bind("f", "form", "payload as JSON, text or hex", "f"),
 	Reveal:   bind("R", "reveal", "show secrets as they are; asks why, and is recorded in the audit log", "R"),
 	Fetch:    bind("p", "payload", "look at the queue again for a payload that was not kept", "p"),
@@ -73,14 +96,21 @@ type Keys struct {
 // Panes lists the keys of each pane.
 func Panes() []Keys {
 	walk := []Key{keys.Up, keys.Down, keys.PageUp, keys.PageDown, keys.Top, keys.Bottom}
-	everywhere := []Key{keys.Back, keys.Quit, keys.Suspend}
+	everywhere := []Key{keys.Plans, keys.Runs, keys.Back, keys.Quit, keys.Suspend}
 	with := func(own ...Key) []Key { return append(append([]Key{}, own...), everywhere...) }
 	return []Keys{
 		{"everywhere", append([]Key{keys.Help}, walk...)},
 		{paneQueues, with(keys.Open, keys.Look, keys.Sort, keys.Reverse)},
-		{paneClasses, with(keys.Open, keys.Look, keys.Sort, keys.Reverse)},
-		{paneJobs, with(keys.Open, keys.Filter, keys.Condition, keys.Clear, keys.Sort, keys.Reverse, keys.Look)},
+		{paneClasses, with(keys.Open, keys.Mark, keys.Reconcile, keys.Create, keys.Look, keys.Sort, keys.Reverse, keys.Unmark)},
+		{paneJobs, with(keys.Open, keys.Mark, keys.Filter, keys.Condition, keys.Reconcile, keys.Create, keys.MarkAll, keys.Unmark, keys.Clear,
+			keys.Sort, keys.Reverse, keys.Look)},
 		{paneJob, with(keys.Form, keys.Reveal, keys.Fetch, keys.Timeline)},
+		{paneReconcile, with()},
+		{paneForm, with(keys.Edit, keys.Freeze)},
+		{panePlans, with(keys.Open, keys.Look)},
+		{panePlan, with(keys.Approve, keys.Reject, keys.Start, keys.Watch)},
+		{paneRuns, with(keys.Open, keys.Look)},
+		{paneRun, with(keys.Pause, keys.GoOn, keys.Abort, keys.Promote)},
 		{"question", []Key{keys.Yes, keys.No}},
 		{"input line", []Key{keys.Accept, keys.Cancel}},
 	}
@@ -92,6 +122,13 @@ const (
 	paneClasses = "classes"
 	paneJobs    = "jobs"
 	paneJob     = "job"
+
+	paneReconcile = "reconcile"
+	paneForm      = "plan form"
+	panePlans     = "plans"
+	panePlan      = "plan"
+	paneRuns      = "runs"
+	paneRun       = "run"
 )
 
 // keysOf are a pane's own keys.

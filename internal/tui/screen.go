@@ -24,9 +24,6 @@ type pane interface {
 	view(s *Screen, w, h int) []string
 }
 
-// Outcome is what the screen has to tell after it is gone.
-type Outcome struct{}
-
 // Screen is the state of the triage screen.
 type Screen struct {
 	desk    Desk
@@ -45,7 +42,7 @@ type Screen struct {
 	input         *input    // a line being typed; nil: none
 	question      *question // that waits for an answer; nil: none
 	note          note
-	outcome       Outcome
+	acts          []*doing // under way, or done since the screen opened
 }
 
 // note is one line of news, until the next key.
@@ -140,7 +137,13 @@ func (s *Screen) update(msg tea.Msg) tea.Cmd {
 	case tea.KeyMsg:
 		return s.key(msg)
 	case ticked:
-		return tea.Batch(s.due(), s.clock())
+		cmds := []tea.Cmd{s.due(), s.clock()}
+		for _, p := range s.panes {
+			if w, ok := p.(watching); ok {
+				cmds = append(cmds, w.again(s))
+			}
+		}
+		return tea.Batch(cmds...)
 	case suspended:
 		s.ctx, s.end = context.WithCancel(s.parent)
 		return tea.Suspend
@@ -156,6 +159,14 @@ func (s *Screen) update(msg tea.Msg) tea.Cmd {
 func (s *Screen) told(msg tea.Msg) tea.Cmd {
 	s.keep(msg)
 	cmds := []tea.Cmd{}
+	switch msg := msg.(type) {
+	case asked:
+		s.put(msg)
+	case moved:
+		s.heard(msg)
+	case ended:
+		cmds = append(cmds, s.finished(msg))
+	}
 	for _, p := range s.panes {
 		cmds = append(cmds, p.told(s, msg))
 	}
@@ -166,7 +177,7 @@ func (s *Screen) key(msg tea.KeyMsg) tea.Cmd {
 	s.note = note{}
 	switch {
 	case keys.Suspend.is(msg):
-		return s.suspend()
+		return s.stop()
 	case s.help:
 		s.help = false
 		return nil
@@ -178,10 +189,14 @@ func (s *Screen) key(msg tea.KeyMsg) tea.Cmd {
 		s.help = true
 		return nil
 	case keys.Quit.is(msg):
-		return tea.Quit
+		return s.leave()
 	case keys.Back.is(msg):
 		s.back()
 		return nil
+	case keys.Plans.is(msg):
+		return s.openPlans()
+	case keys.Runs.is(msg):
+		return s.openRuns()
 	default:
 		return s.top().key(s, msg)
 	}
@@ -277,9 +292,14 @@ func (s *Screen) news() string {
 	return text
 }
 
-// progress tells of the looks under way.
+// progress tells of what is under way.
 func (s *Screen) progress() string {
 	var parts []string
+	for _, d := range s.acts {
+		if !d.over {
+			parts = append(parts, d.step.words())
+		}
+	}
 	for _, b := range s.books {
 		if b.busy {
 			parts = append(parts, b.step.words())
@@ -290,7 +310,10 @@ func (s *Screen) progress() string {
 
 // words say how far some work has come.
 func (p Step) words() string {
-	text := tidy(p.What) + ": " + term.Count(p.Done)
+	text := tidy(p.What)
+	if p.Done > 0 || p.Total > 0 {
+		text += ": " + term.Count(p.Done)
+	}
 	if p.Total > 0 {
 		text += " of " + term.Count(p.Total)
 	}

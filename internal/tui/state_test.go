@@ -41,6 +41,18 @@ func (x *driver) state() state {
 		st.At, st.Sorted, st.Shown = p.at, p.words(), len(p.shown)
 	case *jobsPane:
 		st.At, st.Sorted, st.Shown = p.at, p.words(), len(p.shown.order)
+	case *formPane:
+		st.At, st.Shown = formLines[p.cursor].flag, p.draft.Items
+	case *plansPane:
+		st.At, st.Shown = short(p.at), len(p.shown)
+	case *planPane:
+		st.At = short(p.plan.ID)
+	case *runsPane:
+		st.At, st.Shown = short(p.at), len(p.shown)
+	case *runPane:
+		st.At = p.run.State
+	case *reconcilePane:
+		st.Shown = len(p.of.verdicts)
 	case *jobPane:
 		st.At = p.sheet.ID
 		if p.time {

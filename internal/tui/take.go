@@ -20,6 +20,7 @@ func (l *Look) tidy() {
 	}
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
+		j.ask = j.Name()
 		tidyAll(&j.JobKey, &j.LedgerRow, &j.MessageID, &j.RequestID, &j.Class, &j.Effect, &j.Disposition, &j.Action,
 			&j.Needs, &j.Reason, &j.Ledger, &j.Verdict, &j.Region, &j.Schema)
 	}
@@ -28,12 +29,33 @@ func (l *Look) tidy() {
 func (s *Sheet) tidy() {
 	for i := range s.Sections {
 		tidyAll(&s.Sections[i].Title)
-		for j := range s.Sections[i].Rows {
-			r := &s.Sections[i].Rows[j]
-			tidyAll(&r.Name, &r.Value)
-		}
+		tidyRows(s.Sections[i].Rows)
 	}
 	tidyAll(&s.Payload.Form, &s.Payload.Missing)
+}
+
+func (d *Draft) tidy() {
+	tidyAll(&d.Tier)
+	tidyRows(d.Rows)
+	for i := range d.Held {
+		tidyAll(&d.Held[i].Why, &d.Held[i].Needs)
+	}
+}
+
+func (p *Plan) tidy() {
+	tidyAll(&p.Queue, &p.State, &p.Tier, &p.Requester, &p.Reason)
+	tidyRows(p.Rows)
+}
+
+func (r *Run) tidy() {
+	tidyAll(&r.Queue, &r.State)
+	tidyRows(r.Rows)
+}
+
+func tidyRows(rows []Row) {
+	for i := range rows {
+		tidyAll(&rows[i].Name, &rows[i].Value)
+	}
 }
 
 func (e *Entry) tidy() { tidyAll(&e.Clock, &e.Source, &e.What) }

@@ -128,7 +128,7 @@ func fewLines(s string, limit, most int) []string {
 	lines := wrapped(cutPlain(s, limit*(most+1)), limit)
 	if len(lines) > most {
 		lines = lines[:most]
-		lines[most-1] = cut(lines[most-1]+strings.Repeat(" …", limit), limit)
+		lines[most-1] = cutPlain(lines[most-1], limit-1) + "…"
 	}
 	for i := range lines {
 		lines[i] = pad(lines[i], limit)

@@ -47,11 +47,11 @@ type CrashError struct {
 
 func (e *CrashError) Error() string { return fmt.Sprintf("the screen crashed: %v", e.Cause) }
 
-// Run shows the screen until the person leaves it, the terminal is lost or ctx
+// Show shows the screen until the person leaves it, the terminal is lost or ctx
 // ends, and puts the terminal back. When it returns nothing that it began is under
 // way any more: looks have given back what they held, and a run has finished its
 // batch and freed its lease. The error is a *CrashError, ctx's, or the terminal's.
-func Run(ctx context.Context, d Desk, o Options) (*Outcome, error) {
+func Show(ctx context.Context, d Desk, o Options) error {
 	s := newScreen(ctx, d, o)
 	g := &guarded{Screen: s}
 	p := tea.NewProgram(g, tea.WithAltScreen(), tea.WithInput(o.Input), tea.WithOutput(o.Output),
@@ -64,11 +64,11 @@ func Run(ctx context.Context, d Desk, o Options) (*Outcome, error) {
 	s.close()
 	switch {
 	case g.crash() != nil:
-		return &s.outcome, g.crash()
+		return g.crash()
 	case err != nil:
-		return &s.outcome, fmt.Errorf("show the screen: %w", err)
+		return fmt.Errorf("show the screen: %w", err)
 	default:
-		return &s.outcome, ctx.Err()
+		return ctx.Err()
 	}
 }
 

@@ -31,6 +31,14 @@ var scenes = []struct {
 	{"job", "digests", []string{"enter", "enter"}},
 	{"job_timeline", "digests", []string{"enter", "enter", "t"}},
 	{"job_reveal", "digests", []string{"enter", "enter", "R", `"ticket 4711"`, "enter"}},
+	{"jobs_marked", "digests", []string{"enter", "space", "space"}},
+	{"reconcile", "digests", []string{"c", "y"}},
+	{"plan_form", "digests", []string{"enter", "n", "end", "enter", `"the outage is over"`, "enter"}},
+	{"plan_form_fault", "digests", []string{"enter", "n", "down", "down", "enter", "ctrl+u", `"0/s"`, "enter"}},
+	{"plans", "digests", []string{"a"}},
+	{"plan_approve", "digests", []string{"a", "enter", "A", `"212"`, "enter", `"seen"`, "enter"}},
+	{"runs", "digests", []string{"a", "down", "enter", "S", "y", "w"}},
+	{"run", "digests", []string{"a", "down", "enter", "S", "y"}},
 }
 
 func TestViews(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,8 @@ type fakeDesk struct {
 	looks  map[string]Look
 	sheets map[string]Sheet
 	lines  map[string][]Entry
+	plans  []Plan
+	run    *Run
 	err    error // of every answer
 	asked  []string
 }
@@ -70,6 +73,73 @@ func (d *fakeDesk) Timeline(_ context.Context, _, id string) ([]Entry, error) {
 	return d.lines[id], d.err
 }
 
+func (d *fakeDesk) Assess(_ context.Context, queue string) (Look, error) {
+	d.note("assess %s", queue)
+	return d.looks[queue], d.err
+}
+
+func (d *fakeDesk) Question(_ context.Context, a Act) (string, error) {
+	d.note("question %s %s", a.Do, a.On)
+	return "Really " + string(a.Do) + "?", d.err
+}
+
+func (d *fakeDesk) Do(_ context.Context, a Act, tell Tell) (Done, error) {
+	d.note("do %s on=%s form=%v select=%s items=%d reason=%s agreed=%s", a.Do, a.On, a.Form.Flags, a.Select.Canonical(), a.Items, a.Reason, a.Agreed)
+	if a.Do == DoReconcile {
+		tell(Step{Verdicts: []Verdict{{"digest:2026-W09:customer-0002:v1", "accepted", "found"}, {"digest:2026-W09:customer-0005:v1", "not_accepted", ""}}})
+	}
+	if a.Do == DoRun {
+		tell(Step{Note: "the run was slowed by the provider"})
+		d.run = &Run{
+			ID: "81c2a7b3d4e5f60718293a4b5c6d7e8f", Plan: a.On, Queue: "digests", State: "finished", Ended: true, Planned: 7, Started: noon,
+			Rows: []Row{{"state", "finished"}, {"redriven", "7"}},
+		}
+	}
+	done := Done{Act: a, Rows: []Row{{"state", "finished"}}}
+	if a.Do == DoCreate {
+		done.Plan = d.plans[0].ID
+	}
+	return done, d.err
+}
+
+func (d *fakeDesk) Draft(_ context.Context, f Form) (Draft, error) {
+	d.note("draft %s %s max=%s", f.Queue, f.Select.Canonical(), f.Flags["max"])
+	if f.Flags["rate"] == "0/s" {
+		return Draft{}, errors.New("--rate: it must be above zero")
+	}
+	return Draft{
+		Items: 7, Tier: "self", Approved: true,
+		Rows: []Row{{"items", "7"}, {"approval", "self (proven), 0 of 0 given"}, {"rate", f.Flags["rate"] + ", about 140ms"}, {"held", "4: 4 reconcile"}},
+		Held: []Held{{4, "unknown", "redrivectl reconcile digests --apply"}},
+	}, d.err
+}
+
+func (d *fakeDesk) Plans(context.Context) ([]Plan, error) { return append([]Plan{}, d.plans...), d.err }
+
+func (d *fakeDesk) Plan(_ context.Context, id string) (Plan, error) {
+	for _, p := range d.plans {
+		if p.ID == id {
+			p.Rows = []Row{{"plan", p.ID}, {"queue", p.Queue}, {"items", strconv.Itoa(p.Items)}, {"approval", p.Tier}}
+			return p, d.err
+		}
+	}
+	return Plan{}, errors.New("no such plan")
+}
+
+func (d *fakeDesk) Runs(context.Context) ([]Run, error) {
+	if d.run == nil {
+		return nil, d.err
+	}
+	return []Run{*d.run}, d.err
+}
+
+func (d *fakeDesk) RunOf(context.Context, string) (Run, bool, error) {
+	if d.run == nil {
+		return Run{}, false, d.err
+	}
+	return *d.run, true, d.err
+}
+
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 // hostile is what a message may try on a terminal.
@@ -85,6 +155,10 @@ func newFakeDesk() *fakeDesk {
 			{Name: "orders", Broker: "sqs", Failed: "queue orders: not permitted"},
 		},
 		looks: map[string]Look{}, sheets: map[string]Sheet{}, lines: map[string][]Entry{},
+	}
+	d.plans = []Plan{
+		{ID: "3f9a1c2d4e5f60718293a4b5c6d7e8f9", Queue: "digests", State: "approved", Items: 7, Tier: "self", Requester: "requester", Reason: "the outage is over", ExpiresAt: noon.Add(2 * time.Hour)},
+		{ID: "77aa1c2d4e5f60718293a4b5c6d7e8f9", Queue: "shipments", State: "waiting", Items: 212, Tier: "one", Needed: 1, Mine: true, Requester: "approver", Reason: "credential rotated", ExpiresAt: noon.Add(time.Hour)},
 	}
 	l := Look{Queue: "digests", Broker: "local", At: noon, Complete: true, Exact: true, Total: 12}
 	for i := range 12 {

@@ -1,0 +1,187 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/internal/term"
+	"github.com/redrivectl/redrivectl/internal/tui"
+	"github.com/redrivectl/redrivectl/redrive"
+)
+
+// Plans are what plan list shows, and which of them wait for the person here.
+func (d *triageDesk) Plans(ctx context.Context) (plans []tui.Plan, err error) {
+	err = d.wish(nil, func(a *app) error {
+		st, err := a.storeIfAny(ctx)
+		if err != nil || st == nil {
+			return err
+		}
+		vs, err := a.plans(ctx, st, "", redrive.PlanState.Live)
+		if err != nil {
+			return err
+		}
+		mine, err := a.waiting(ctx, st, "")
+		for _, v := range vs {
+			plans = append(plans, tui.Plan{
+				ID: v.Plan, Queue: v.Queue, State: v.State, Items: v.ItemCount, Tier: v.Tier, Given: v.Given, Needed: v.Needed,
+				Approved: v.Approved, Mine: mine[v.Plan], Requester: v.Requester, Reason: v.Reason, ExpiresAt: v.ExpiresAt,
+			})
+		}
+		return err
+	})
+	return plans, err
+}
+
+// waiting are the plans that wait for the person here, by their whole names.
+func (a *app) waiting(ctx context.Context, st *store.Store, queue string) (map[string]bool, error) {
+	who, err := a.who()
+	if err != nil {
+		return nil, err
+	}
+	ap := a.approver(st)
+	ap.Who = who
+	ss, err := ap.Waiting(ctx, queue)
+	mine := map[string]bool{}
+	for _, s := range ss {
+		mine[string(s.Plan.ID)] = true
+	}
+	return mine, err
+}
+
+// Plan is what plan show says.
+func (d *triageDesk) Plan(ctx context.Context, id string) (p tui.Plan, err error) {
+	l := &listener{}
+	err = d.wishFor(l, func(a *app) error {
+		if err := (&planShowOptions{app: a, items: true}).run(ctx, id); err != nil {
+			return err
+		}
+		st, err := a.storeIfAny(ctx)
+		if err != nil || st == nil {
+			return err
+		}
+		mine, err := a.waiting(ctx, st, "")
+		p.Mine = mine[id]
+		return err
+	})
+	if err != nil {
+		return p, err
+	}
+	v, ok := l.printed[0].Object.(planView)
+	if !ok {
+		return p, errors.New("no plan was shown")
+	}
+	return tui.Plan{
+		ID: v.Plan, Queue: v.Queue, State: v.State, Items: v.ItemCount, Tier: v.Tier, Given: v.Given, Needed: v.Needed, Approved: v.Approved,
+		Mine: p.Mine, Requester: v.Requester, Reason: v.Reason, ExpiresAt: v.ExpiresAt, Rows: l.rows(),
+	}, nil
+}
+
+// Runs are what runs list shows.
+func (d *triageDesk) Runs(ctx context.Context) (runs []tui.Run, err error) {
+	l := &listener{}
+	err = d.wishFor(l, func(a *app) error { return a.listRuns(ctx, "") })
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range l.printed[0].Elements {
+		if v, ok := e.(runRecordView); ok {
+			runs = append(runs, newTriageRun(v))
+		}
+	}
+	return runs, nil
+}
+
+// RunOf looks at a plan's run as runs show --watch does.
+func (d *triageDesk) RunOf(ctx context.Context, plan string) (r tui.Run, found bool, err error) {
+	err = d.wish(nil, func(a *app) error {
+		var id redrive.RunID
+		err := a.withStoreNow(ctx, func(st *store.Store) error {
+			sp, err := st.LoadPlan(ctx, plan)
+			id = sp.Run
+			return err
+		})
+		if err != nil || id == "" {
+			return err
+		}
+		v, err := a.lookAtRun(ctx, id)
+		if err != nil {
+			return err
+		}
+		r, found = newTriageRun(v), true
+		r.Rows = rowsOf(v.showResult())
+		rows, err := a.classRows(ctx, id, plan)
+		r.Rows = append(r.Rows, rows...)
+		return err
+	})
+	return r, found, err
+}
+
+// classRows count by class how the items of a run were closed so far, and why those
+// that went wrong did.
+func (a *app) classRows(ctx context.Context, run redrive.RunID, plan string) (rows []tui.Row, err error) {
+	err = a.withStoreNow(ctx, func(st *store.Store) error {
+		sp, err := st.LoadPlan(ctx, plan)
+		if err != nil {
+			return err
+		}
+		ends, err := st.Ends(ctx, run)
+		if err != nil {
+			return err
+		}
+		classes, wrong := map[string]map[string]int{}, map[string]int{}
+		for _, it := range sp.Plan.Items {
+			e, closed := ends[it.Copy.String()]
+			if !closed {
+				continue
+			}
+			class := string(it.Class)
+			if classes[class] == nil {
+				classes[class] = map[string]int{}
+			}
+			classes[class][e.Result]++
+			if e.Reason != "" {
+				wrong[e.Result+": "+term.Mask(e.Reason)]++
+			}
+		}
+		for _, class := range slices.Sorted(maps.Keys(classes)) {
+			rows = append(rows, tui.Row{Name: class, Value: counts(classes[class])})
+		}
+		for _, why := range slices.Sorted(maps.Keys(wrong)) {
+			rows = append(rows, tui.Row{Name: "not done", Value: fmt.Sprintf("%d %s", wrong[why], why)})
+		}
+		return nil
+	})
+	return rows, err
+}
+
+func newTriageRun(v runRecordView) tui.Run {
+	r := tui.Run{
+		ID: v.Run, Plan: v.Plan, Queue: v.Queue, State: v.stateText(), Lives: v.Lives, Ended: v.ended(), Paused: v.State == string(redrive.RunPaused),
+		Planned: v.Planned, Left: v.Remaining, Started: v.StartedAt, Took: time.Duration(v.Duration * float64(time.Second)),
+	}
+	if v.Effective != nil {
+		r.Rate = *v.Effective
+	}
+	return r
+}
+
+// Assess tells the last look's jobs again, as they stand now.
+func (d *triageDesk) Assess(ctx context.Context, queue string) (tui.Look, error) {
+	was, err := d.last(queue)
+	if err != nil {
+		return tui.Look{}, err
+	}
+	k := &keptLook{queue: queue}
+	if err := d.wish(nil, func(a *app) error { return k.assessAgain(ctx, a, was) }); err != nil {
+		return tui.Look{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept[queue] = k
+	return k.view, nil
+}
