@@ -142,7 +142,7 @@ func (d *triageDesk) carryOut(ctx context.Context, a *app, act tui.Act) error {
 	case tui.DoRun:
 		return (&runOptions{app: a, plan: act.On}).run(ctx)
 	case tui.DoResume:
-		return a.resumeRun(ctx, act.On)
+		return (&resumeOptions{app: a, run: act.On}).resume(ctx)
 	case tui.DoPause:
 		return (&controlOptions{app: a, kind: redrive.WishPause, run: act.On, reason: act.Reason}).asked(ctx)
 	case tui.DoAbort:

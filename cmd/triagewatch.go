@@ -84,7 +84,7 @@ func (d *triageDesk) Plan(ctx context.Context, id string) (p tui.Plan, err error
 // Runs are what runs list shows.
 func (d *triageDesk) Runs(ctx context.Context) (runs []tui.Run, err error) {
 	l := &listener{}
-	err = d.wishFor(l, func(a *app) error { return a.listRuns(ctx, "") })
+	err = d.wishFor(l, func(a *app) error { return a.listRuns(ctx, "", false) })
 	if err != nil {
 		return nil, err
 	}

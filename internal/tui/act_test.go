@@ -85,16 +85,19 @@ func TestWhatIsDone(t *testing.T) {
 		{"the class under the cursor", []string{"down", "c", "y"}, `do reconcile on=digests form=map[] select=--class "timeout" items=0 reason= agreed=Really reconcile?`},
 		{"the marked classes", []string{"space", "space", "c", "y"}, `do reconcile on=digests form=map[] select=--class "throttled" --class "timeout" items=0 reason= agreed=Really reconcile?`},
 		{
-			"the marked jobs", []string{"enter", "space", "down", "space", "c", "y"},
+			"the marked jobs",
+			[]string{"enter", "space", "down", "space", "c", "y"},
 			`do reconcile on=digests form=map[] select=--job "digest:2026-W09:customer-0007:v1" --job "digest:2026-W09:customer-0010:v1" items=0 reason= agreed=Really reconcile?`,
 		},
 		{
-			"what words left is named", []string{"enter", "/", `"0007"`, "enter", "c", "y"},
+			"what words left is named",
+			[]string{"enter", "/", `"0007"`, "enter", "c", "y"},
 			`do reconcile on=digests form=map[] select=--job "digest:2026-W09:customer-0007:v1" items=0 reason= agreed=Really reconcile?`,
 		},
 		{"all", []string{"enter", "x", "c", "y"}, `do reconcile on=digests form=map[] select=--all items=0 reason= agreed=Really reconcile?`},
 		{
-			"a plan with what was typed", []string{"enter", "n", "end", "enter", `"over"`, "enter", "F", "y"},
+			"a plan with what was typed",
+			[]string{"enter", "n", "end", "enter", `"over"`, "enter", "F", "y"},
 			`do plan create on= form=map[expires:2h max:12 rate:50/s reason:over] select= items=0 reason= agreed=Really plan create?`,
 		},
 		{"an approval with the count", append(open, "A", `"7"`, "enter", `"seen"`, "enter", "y"), "do approve on=" + plan + " form=map[] select= items=7 reason=seen agreed=Really approve?"},

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -52,7 +53,7 @@ type note struct {
 }
 
 func newScreen(ctx context.Context, d Desk, o Options) *Screen {
-	s := &Screen{desk: d, options: o, styles: newStyles(o.Output, o.Color), parent: ctx, width: 80, height: 24, books: map[string]*book{}}
+	s := &Screen{desk: d, options: o, styles: newStyles(o.Output, o.Color), parent: ctx, width: cmp.Or(o.Width, 80), height: cmp.Or(o.Height, 24), books: map[string]*book{}}
 	s.ctx, s.end = context.WithCancel(ctx)
 	s.panes = []pane{newQueuesPane()}
 	if o.Queue != "" {
@@ -277,19 +278,25 @@ func (s *Screen) foot() []string {
 	case s.input != nil:
 		return append(s.input.lines(s), hints)
 	default:
-		return []string{s.news(), hints}
+		return append(s.news(), hints)
 	}
 }
 
-func (s *Screen) news() string {
-	text := pad(s.note.text, s.width)
-	if s.note.bad {
-		return s.styles.bad.Render(pad("! "+s.note.text, s.width))
+// news are the last that happened, in as many lines as it takes up to a few, else
+// how far what is under way has come.
+func (s *Screen) news() []string {
+	switch {
+	case s.note.bad:
+		lines := fewLines("! "+s.note.text, s.width, 5)
+		for i := range lines {
+			lines[i] = s.styles.bad.Render(lines[i])
+		}
+		return lines
+	case s.note.text != "":
+		return fewLines(s.note.text, s.width, 3)
+	default:
+		return []string{pad(s.progress(), s.width)}
 	}
-	if s.note.text == "" {
-		text = pad(s.progress(), s.width)
-	}
-	return text
 }
 
 // progress tells of what is under way.

@@ -34,6 +34,11 @@ type Options struct {
 
 	Input  io.Reader
 	Output io.Writer
+	// Width and Height are the screen's until the terminal tells its own; 0: 80 by 24.
+	Width, Height int
+	// Frame is given what is drawn, each time; nil: nobody looks on. Pictures and
+	// tests are made of it.
+	Frame func(text string)
 
 	ticks func() tea.Cmd // in place of the clock, for tests
 }
@@ -127,7 +132,11 @@ func (g *guarded) View() (text string) {
 	if g.err != nil {
 		return ""
 	}
-	return g.Screen.View()
+	text = g.Screen.View()
+	if g.options.Frame != nil {
+		g.options.Frame(text)
+	}
+	return text
 }
 
 // safe makes a message of a command's panic.

@@ -1,0 +1,280 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redrivectl/redrivectl/internal/tui"
+)
+
+// triageWorld makes the demo's world, in which jobs are quarantined, with its
+// provider up again.
+func triageWorld(t *testing.T, jobs string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "world")
+	if stdout, stderr, code := demoOutput(t, "demo", "--outage", "--dir", dir, "--jobs", jobs, "--seed", "3"); code != exitDone {
+		t.Fatalf("exit code %d:\n%s\n%s", code, stdout, stderr)
+	}
+	provider := demoCommand(t, "demo", "provider", "--dir", dir)
+	out, err := provider.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider.Stderr = provider.Stdout
+	if err := provider.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil { // its first line says that it listens
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = provider.Process.Kill()
+		_ = provider.Wait() // it was killed
+	})
+	return dir
+}
+
+// seat is a person at a triage screen: keys go in, and each frame that is drawn can
+// be read.
+type seat struct {
+	t    *testing.T
+	keys io.Writer
+	app  *app
+	errs *bytes.Buffer
+	out  *bytes.Buffer
+
+	mu    sync.Mutex
+	cond  *sync.Cond
+	frame string
+	ended bool
+	err   error
+}
+
+const triagePatience = 2 * time.Minute // a loaded machine is no failure
+
+// sitDown opens the screen as somebody in a world.
+func sitDown(ctx context.Context, t *testing.T, dir, person, queue string) *seat {
+	t.Helper()
+	in, keys := io.Pipe()
+	s := &seat{t: t, keys: keys, errs: &bytes.Buffer{}, out: &bytes.Buffer{}}
+	s.cond = sync.NewCond(&s.mu)
+	env := map[string]string{
+		"REDRIVECTL_CONFIG": filepath.Join(dir, "redrivectl.yaml"), "REDRIVECTL_ACTOR": person, "HOME": dir, "XDG_STATE_HOME": filepath.Join(dir, "state"),
+	}
+	s.app = newApp(Env{Stdin: in, Stdout: s.out, Stderr: s.errs, Getenv: func(n string) string { return env[n] }, Now: time.Now})
+	d, err := newTriageDesk(s.app, queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := tui.Show(ctx, d, tui.Options{Queue: queue, Every: time.Hour, Now: time.Now, Input: in, Output: io.Discard, Width: 80, Height: 24, Frame: s.draw})
+		err = d.end(err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended, s.err = true, errors.Join(err, s.app.close())
+		s.cond.Broadcast()
+	}()
+	t.Cleanup(func() {
+		_ = keys.Close()
+		<-done
+	})
+	return s
+}
+
+func (s *seat) draw(frame string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frame = frame
+	s.cond.Broadcast()
+}
+
+// sees waits until a frame has what the expression finds, and returns its group.
+func (s *seat) sees(pattern string) string {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	late := false
+	timer := time.AfterFunc(triagePatience, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		late = true
+		s.cond.Broadcast()
+	})
+	defer timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if m := re.FindStringSubmatch(s.frame); m != nil {
+			return m[len(m)-1]
+		}
+		if late || s.ended {
+			s.t.Fatalf("%q is not on the screen (ended %v, %v):\n%s", pattern, s.ended, s.err, s.frame)
+		}
+		s.cond.Wait()
+	}
+}
+
+// types gives keys to the screen. Text is typed as it is; the others have names.
+func (s *seat) types(keys ...string) {
+	s.t.Helper()
+	named := map[string]string{"enter": "\r", "esc": "\x1b", "end": "\x1b[F", "down": "\x1b[B", "space": " ", "clear": "\x15"}
+	for _, k := range keys {
+		if n, ok := named[k]; ok {
+			k = n
+		}
+		if _, err := io.WriteString(s.keys, k); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// leaves waits for the end of the screen, and is how the command would end.
+func (s *seat) leaves() int {
+	s.t.Helper()
+	s.types("q")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.ended {
+		s.cond.Wait()
+	}
+	return exitCode(s.err)
+}
+
+// TestTriageToAFinishedRun goes from what is quarantined to a finished run without
+// leaving the screen; the approver sits at another one.
+func TestTriageToAFinishedRun(t *testing.T) {
+	t.Parallel()
+	dir := triageWorld(t, "60")
+	requester := sitDown(t.Context(), t, dir, "requester", "digests")
+	requester.sees(`  timeout +\d+`)
+	requester.types("down")
+	requester.sees(`> timeout +\d+`)
+
+	requester.types("c")
+	requester.sees(`Fence and move ledger rows of digests \(--class "timeout"\) by what`)
+	requester.types("y")
+	requester.sees("reconcile: done")
+	requester.sees(`\d+  accepted`)
+	requester.types("esc")
+
+	requester.types("n")
+	requester.sees(`items +\d+`)
+	requester.types("end", "enter")
+	requester.sees("reason: why")
+	requester.types("the outage is over, ticket 4711", "enter")
+	items := requester.sees(`items +(\d+)`)
+	requester.types("F")
+	requester.sees(`Freeze a plan of ` + items + ` items on digests \(approval: one\)`)
+	requester.types("y")
+	requester.sees("waiting, 0 of 1 approvals")
+
+	approver := sitDown(t.Context(), t, dir, "approver", "")
+	approver.sees("> digests")
+	approver.types("a")
+	approver.sees("1 waiting for your approval")
+	approver.types("enter")
+	approver.sees("it waits for your approval: A")
+	approver.types("A")
+	approver.sees("how many items")
+	approver.types("1", "enter")
+	approver.sees("why you agree")
+	approver.types("looked at it", "enter")
+	approver.sees("1 items that you")
+	approver.types("y")
+	approver.sees("it has " + items + " items, not 1")
+	approver.types("A")
+	approver.sees("how many items")
+	approver.types(items, "enter")
+	approver.sees("why you agree")
+	approver.types("looked at it", "enter")
+	approver.sees("You state that you agree")
+	approver.types("y")
+	approver.sees("approved; S carries it out")
+	if code := approver.leaves(); code != exitDone {
+		t.Errorf("the approver's screen ends with %d: %s", code, approver.errs)
+	}
+
+	requester.sees("approved; S carries it out")
+	requester.types("S")
+	requester.sees(`Run plan [0-9a-f]{12} on digests: .* at most 50/s`)
+	requester.types("y")
+	requester.sees("finished: " + items + " of " + items)
+	requester.sees("timeout +.*redriven")
+	if code := requester.leaves(); code != exitDone {
+		t.Errorf("the requester's screen ends with %d: %s", code, requester.errs)
+	}
+	if out := requester.out.String(); !strings.Contains(out, "state\tfinished") || !strings.Contains(out, "planned\t"+items) {
+		t.Errorf("after the screen was printed:\n%s", out)
+	}
+	checkAuditOf(t, dir)
+}
+
+// checkAuditOf verifies the world's audit log as anybody can.
+func checkAuditOf(t *testing.T, dir string) {
+	t.Helper()
+	c := demoCommand(t, "audit", "verify", "--config", filepath.Join(dir, "redrivectl.yaml"))
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("audit verify: %v\n%s", err, out)
+	}
+}
+
+// TestTriageInterruptsItsRun: leaving while the run is under way frees the queue, and
+// ends as the run does.
+func TestTriageInterruptsItsRun(t *testing.T) {
+	t.Parallel()
+	dir := triageWorld(t, "40")
+	s := sitDown(t.Context(), t, dir, "requester", "digests")
+	s.sees(`throttled +\d+`)
+	s.types("s") // by name
+	s.types("end", "enter")
+	s.sees(`shown, sorted by oldest`)
+	s.types("x")
+	s.sees("all jobs")
+	s.types(":", `class == "throttled"`, "enter")
+	s.sees("where class")
+	s.types("n")
+	s.sees(`items +\d+`)
+	s.types("down", "down", "enter", "clear", "0.5/s", "enter")
+	s.sees("0.5/s, about")
+	s.types("end", "enter", "slowly", "enter")
+	s.sees("reason +slowly")
+	s.types("F")
+	s.sees("Freeze a plan")
+	s.types("y")
+	plan := s.sees(`plan +([0-9a-f]{40,})`)
+	approve := demoCommand(t, "approve", plan[:12], "--items", s.sees(`items +(\d+)`), "--reason", "seen", "--config", filepath.Join(dir, "redrivectl.yaml"))
+	approve.Env = append(approve.Env, "REDRIVECTL_ACTOR=approver", "XDG_STATE_HOME="+filepath.Join(dir, "state"))
+	if out, err := approve.CombinedOutput(); err != nil {
+		t.Fatalf("approve: %v\n%s", err, out)
+	}
+	s.sees("approved; S carries it out")
+	s.types("S")
+	s.sees("Run plan")
+	s.types("y")
+	s.sees("running: [1-9]")
+	s.types("q")
+	s.sees("It would finish its batch in flight")
+	s.types("y")
+	if code := s.leaves(); code != exitInterrupted {
+		t.Errorf("the screen ends with %d", code)
+	}
+	if out := s.out.String(); !strings.Contains(out, "state\tinterrupted") {
+		t.Errorf("after the screen was printed:\n%s", out)
+	}
+	// Nothing holds the queue: the run can be resumed at once, by anybody.
+	abort := demoCommand(t, "abort", regexp.MustCompile(`run\t([0-9a-f]+)`).FindStringSubmatch(s.out.String())[1], "--reason", "enough", "--yes",
+		"--config", filepath.Join(dir, "redrivectl.yaml"))
+	abort.Env = append(abort.Env, "REDRIVECTL_ACTOR=approver", "XDG_STATE_HOME="+filepath.Join(dir, "state"))
+	if out, err := abort.CombinedOutput(); err != nil {
+		t.Errorf("abort: %v\n%s", err, out)
+	}
+}
