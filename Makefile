@@ -73,6 +73,10 @@ fuzz: ## Fuzz each target for FUZZ_SECONDS, all within FUZZ_TOTAL_SECONDS
 docs: ## Write the command and manual pages, completions and JSON Schemas
 	$(GO) run . gen .
 
+.PHONY: pictures
+pictures: ## Draw the pictures of docs/triage.md anew, from the demo
+	$(GO) test ./cmd -run '^TestTriagePictures$$' -count=1 -pictures
+
 .PHONY: docs-clean
 docs-clean: docs ## Fail if the generated files differ from what is committed
 	@test -z "$$(git status --porcelain -- $(GENERATED))" || { git status --short -- $(GENERATED); echo "generated files differ: commit what make docs wrote" >&2; exit 1; }

@@ -27,7 +27,8 @@ var layers = []struct {
 }{
 	{".", []string{"cmd"}},
 	{"cmd", []string{"*"}},
-	{"internal/tui", []string{"redrive", "reconcile", "audit", "internal/classify", "internal/job", "internal/broker", "internal/ledger", "internal/provider", "internal/term"}},
+	// The screen knows no broker, not even the contract: it cannot publish.
+	{"internal/tui", []string{"redrive", "internal/term"}},
 	{"redrive", []string{"reconcile", "audit", "internal/classify", "internal/job", "internal/broker", "internal/ledger", "internal/provider", "internal/expr", "internal/crash"}},
 	{"reconcile", []string{"audit", "internal/classify", "internal/job", "internal/broker", "internal/ledger", "internal/provider", "internal/crash"}},
 	{"internal/classify", []string{"internal/job", "internal/broker", "internal/expr"}},

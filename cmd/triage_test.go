@@ -61,7 +61,7 @@ type seat struct {
 const triagePatience = 2 * time.Minute // a loaded machine is no failure
 
 // sitDown opens the screen as somebody in a world.
-func sitDown(ctx context.Context, t *testing.T, dir, person, queue string) *seat {
+func sitDown(ctx context.Context, t *testing.T, dir, person string, o tui.Options) *seat {
 	t.Helper()
 	in, keys := io.Pipe()
 	s := &seat{t: t, keys: keys, errs: &bytes.Buffer{}, out: &bytes.Buffer{}}
@@ -70,14 +70,15 @@ func sitDown(ctx context.Context, t *testing.T, dir, person, queue string) *seat
 		"REDRIVECTL_CONFIG": filepath.Join(dir, "redrivectl.yaml"), "REDRIVECTL_ACTOR": person, "HOME": dir, "XDG_STATE_HOME": filepath.Join(dir, "state"),
 	}
 	s.app = newApp(Env{Stdin: in, Stdout: s.out, Stderr: s.errs, Getenv: func(n string) string { return env[n] }, Now: time.Now})
-	d, err := newTriageDesk(s.app, queue)
+	d, err := newTriageDesk(s.app, o.Queue)
 	if err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := tui.Show(ctx, d, tui.Options{Queue: queue, Every: time.Hour, Now: time.Now, Input: in, Output: io.Discard, Width: 80, Height: 24, Frame: s.draw})
+		o.Now, o.Input, o.Output, o.Frame = time.Now, in, io.Discard, s.draw
+		err := tui.Show(ctx, d, o)
 		err = d.end(err)
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -154,7 +155,7 @@ func (s *seat) leaves() int {
 func TestTriageToAFinishedRun(t *testing.T) {
 	t.Parallel()
 	dir := triageWorld(t, "60")
-	requester := sitDown(t.Context(), t, dir, "requester", "digests")
+	requester := sitDown(t.Context(), t, dir, "requester", tui.Options{Queue: "digests"})
 	requester.sees(`  timeout +\d+`)
 	requester.types("down")
 	requester.sees(`> timeout +\d+`)
@@ -177,7 +178,7 @@ func TestTriageToAFinishedRun(t *testing.T) {
 	requester.types("y")
 	requester.sees("waiting, 0 of 1 approvals")
 
-	approver := sitDown(t.Context(), t, dir, "approver", "")
+	approver := sitDown(t.Context(), t, dir, "approver", tui.Options{})
 	approver.sees("> digests")
 	approver.types("a")
 	approver.sees("1 waiting for your approval")
@@ -232,7 +233,7 @@ func checkAuditOf(t *testing.T, dir string) {
 func TestTriageInterruptsItsRun(t *testing.T) {
 	t.Parallel()
 	dir := triageWorld(t, "40")
-	s := sitDown(t.Context(), t, dir, "requester", "digests")
+	s := sitDown(t.Context(), t, dir, "requester", tui.Options{Queue: "digests"})
 	s.sees(`throttled +\d+`)
 	s.types("s") // by name
 	s.types("end", "enter")

@@ -113,12 +113,29 @@ func (d *triageDesk) RunOf(ctx context.Context, plan string) (r tui.Run, found b
 			return err
 		}
 		r, found = newTriageRun(v), true
-		r.Rows = rowsOf(v.showResult())
-		rows, err := a.classRows(ctx, id, plan)
-		r.Rows = append(r.Rows, rows...)
+		classes, err := a.classRows(ctx, id, plan)
+		r.Rows = runRows(rowsOf(v.showResult()), classes)
 		return err
 	})
 	return r, found, err
+}
+
+// firstOfRun is what a person who watches a run reads first.
+var firstOfRun = []string{"gate", "canary", "thresholds", "promoted by", "asked", "because", "rate"}
+
+// runRows are what runs show says of a run, in the order in which it is read on a
+// small screen: what decides on it, outcomes by class, and then the rest.
+func runRows(rows, classes []tui.Row) []tui.Row {
+	var first, rest []tui.Row
+	for _, r := range rows {
+		switch {
+		case slices.Contains(firstOfRun, r.Name):
+			first = append(first, r)
+		case r.Value != "0": // nothing failed, nothing is unknown
+			rest = append(rest, r)
+		}
+	}
+	return slices.Concat(first, classes, rest)
 }
 
 // classRows count by class how the items of a run were closed so far, and why those
