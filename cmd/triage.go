@@ -49,7 +49,7 @@ func newTriageCmd(a *app) *cobra.Command {
 	f := c.Flags()
 	f.Var(lengthFlag{to: &o.every, zero: true}, "every", "how long after a look the next one follows, where a look leaves no trace (0s: by key alone)")
 	f.Var(lengthFlag{to: &o.counted, zero: true}, "every-counted", "the same where a look counts as a receive; at least 1m (default by key alone)")
-	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
+	return exits(c, exitPartly, exitRefused, exitAudit, exitGate, exitInterrupted)
 }
 
 // validate refuses what no screen can be shown on, with the command to use in its

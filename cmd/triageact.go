@@ -140,9 +140,15 @@ func (d *triageDesk) carryOut(ctx context.Context, a *app, act tui.Act) error {
 	case tui.DoReject:
 		return a.reject(ctx, act.On, act.Reason)
 	case tui.DoRun:
-		return (&runOptions{app: a, plan: act.On}).run(ctx)
+		return (&runOptions{app: a, plan: act.On, wait: somebodySits()}).run(ctx)
 	case tui.DoResume:
-		return (&resumeOptions{app: a, run: act.On}).resume(ctx)
+		return (&resumeOptions{app: a, run: act.On, wait: somebodySits()}).resume(ctx)
+	case tui.DoPromote:
+		o := &resumeOptions{app: a, run: act.On, promote: true, reason: act.Reason, wait: somebodySits()}
+		if err := o.validate(); err != nil {
+			return err
+		}
+		return o.resume(ctx)
 	case tui.DoPause:
 		return (&controlOptions{app: a, kind: redrive.WishPause, run: act.On, reason: act.Reason}).asked(ctx)
 	case tui.DoAbort:
@@ -151,6 +157,9 @@ func (d *triageDesk) carryOut(ctx context.Context, a *app, act tui.Act) error {
 		return fmt.Errorf("%s cannot be done here", act.Do)
 	}
 }
+
+// somebodySits: a run waits at its gate, since there is a person before the screen.
+func somebodySits() waitFlag { return waitFlag{new(true)} }
 
 // planOptions reads a form as plan create reads its flags, for the jobs of the last
 // look.

@@ -181,6 +181,7 @@ func newTriageRun(v runRecordView) tui.Run {
 		ID: v.Run, Plan: v.Plan, Queue: v.Queue, State: v.stateText(), Lives: v.Lives, Ended: v.ended(), Paused: v.State == string(redrive.RunPaused),
 		Planned: v.Planned, Left: v.Remaining, Started: v.StartedAt, Took: time.Duration(v.Duration * float64(time.Second)),
 	}
+	r.AtGate = v.atGate()
 	if v.Effective != nil {
 		r.Rate = *v.Effective
 	}

@@ -138,6 +138,9 @@ func (p *runPane) status(s *Screen) string {
 	}
 	r := p.run
 	text := fmt.Sprintf("%s: %s of %s", r.State, term.Count(int64(r.Planned-r.Left)), term.Count(int64(r.Planned)))
+	if r.AtGate {
+		text += "; its gate was inconclusive: P promotes it, X ends it"
+	}
 	if left := p.timeLeft(); left > 0 {
 		text += ", about " + term.Duration(left) + " left at " + fmt.Sprintf("%.4g/s", r.Rate)
 	}
