@@ -23,7 +23,7 @@ func (w *demoWorld) trippedBreaker(ctx context.Context) error {
 		return err
 	}
 	w.chapter("The canary passes; then the provider's credential is revoked")
-	code, err := w.whileWorking(ctx, func() (int, error) {
+	code, err := w.whileWorking(func() (int, error) {
 		watch, stop := context.WithCancel(ctx)
 		defer stop()
 		refused := make(chan error, 1)

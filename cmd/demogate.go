@@ -40,7 +40,7 @@ func (w *demoWorld) failingCanary(ctx context.Context) error {
 		return err
 	}
 	w.chapter("The canary goes, and the workers take it")
-	code, err := w.whileWorking(ctx, func() (int, error) { return w.command(ctx, demoRequester, []string{"run", id, "--yes"}) })
+	code, err := w.whileWorking(func() (int, error) { return w.command(ctx, demoRequester, []string{"run", id, "--yes"}) })
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (w *demoWorld) refuseAll(ctx context.Context) error {
 const demoRefusalsFile = "refusals.json"
 
 // whileWorking does something while workers work.
-func (w *demoWorld) whileWorking(ctx context.Context, do func() (int, error)) (code int, err error) {
+func (w *demoWorld) whileWorking(do func() (int, error)) (code int, err error) {
 	p, err := w.start("demo", "worker", "--dir", w.dir, "--until-eof")
 	if err != nil {
 		return 0, err

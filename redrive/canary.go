@@ -103,10 +103,13 @@ func (r Request) checkGate() error {
 	return nil
 }
 
-// weakerGate reports that a plan asks for less than its policy does. No canary is
-// weaker only where the policy wants one.
+// weakerGate reports that a plan that redrives asks for less than its policy does. No
+// canary is weaker only where the policy wants one.
 func (r Request) weakerGate(items []Item, canary int, kind string) bool {
 	g := r.Gate
+	if _, redrives := headsOf(items, false); redrives == 0 {
+		return false
+	}
 	return canary < canaryOf(g.PolicyCanary, items, r.ordered()) || kind == GateDLQOnly && r.Queue.Ledger ||
 		g.Thresholds != nil && g.Thresholds.weaker(g.Policy)
 }

@@ -63,7 +63,7 @@ func TierOf(in TierInput) (Tier, []string) {
 		"break_order":           some && in.Lifts.BreakOrder,
 		"typed_destination":     some && in.Elsewhere,
 		"effects_by_flag":       some && in.Lifts.EffectsByFlag,
-		"weaker_gate":           some && in.WeakerGate,
+		"weaker_gate":           in.WeakerGate,
 		"billing":               some && in.Billing,
 		"redrive_cap":           some && in.OverCap,
 		"not_proven":            has(func(it Item) bool { return !proven(it) }),
