@@ -73,7 +73,7 @@ func (w *world) finish() {
 		}
 	}
 	for _, key := range w.jobs {
-		if !w.happened(key) && !w.discarded[key] && !w.present(key) {
+		if !w.happened(key) && !w.dropped(key) && !w.present(key) {
 			w.violate(NothingLost, "no copy of %s is left, and its effect has not happened", key)
 		}
 	}

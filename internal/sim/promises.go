@@ -379,13 +379,31 @@ func (p *proc) mayLeave(m broker.Message) {
 	}
 }
 
-// happened reports that the job's effect happened, as it was or in an edited form.
-func (w *world) happened(key string) bool {
-	if w.effects(key) > 0 {
-		return true
-	}
+// forms are the job keys of a job and of the edited copies that went in its place.
+func (w *world) forms(key string) map[string]bool {
+	keys := map[string]bool{key: true}
 	for _, r := range w.memory.log {
-		if by := r.Details[audit.DetailReplacedBy]; by != "" && r.JobKey == key && w.effects(by) > 0 {
+		if by := r.Details[audit.DetailReplacedBy]; by != "" && keys[r.JobKey] {
+			keys[by] = true
+		}
+	}
+	return keys
+}
+
+// happened reports that the job's effect happened, in whatever form.
+func (w *world) happened(key string) bool {
+	for k := range w.forms(key) {
+		if w.effects(k) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// dropped reports that a plan discarded the job, in whatever form.
+func (w *world) dropped(key string) bool {
+	for k := range w.forms(key) {
+		if w.discarded[k] {
 			return true
 		}
 	}
@@ -395,20 +413,15 @@ func (w *world) happened(key string) bool {
 // nothingLost is asked whenever a copy has left a queue.
 func (w *world) nothingLost(m broker.Message) {
 	key := w.keyOf(m)
-	if w.happened(key) || w.discarded[key] || w.present(key) {
+	if w.happened(key) || w.dropped(key) || w.present(key) {
 		return
 	}
 	w.violate(NothingLost, "no copy of %s is left, and its effect has not happened", key)
 }
 
-// present reports that a copy of the job is in some queue, as it was or edited.
+// present reports that a copy of the job is in some queue, in whatever form.
 func (w *world) present(key string) bool {
-	keys := map[string]bool{key: true}
-	for _, r := range w.memory.log {
-		if by := r.Details[audit.DetailReplacedBy]; by != "" && keys[r.JobKey] {
-			keys[by] = true
-		}
-	}
+	keys := w.forms(key)
 	for _, q := range w.queues.named {
 		if slices.ContainsFunc(q.copies, func(c *copyOf) bool { return keys[w.keyOf(c.msg)] }) {
 			return true
