@@ -51,7 +51,7 @@ type window struct {
 
 func (m *tmux) open(name, dir, person, command string) window {
 	m.t.Helper()
-	script := fmt.Sprintf("export REDRIVECTL_ACTOR=%s XDG_STATE_HOME=%s/state HOME=%s; unset NO_COLOR CI; cd %s; %s; echo; echo exit code $?; stty -a | grep -o '[-]*icanon'; exec cat",
+	script := fmt.Sprintf("export HISTFILE=/dev/null REDRIVECTL_ACTOR=%s XDG_STATE_HOME=%s/state HOME=%s; unset NO_COLOR CI; cd %s; %s; echo; echo exit code $?; stty -a | grep -o '[-]*icanon'; exec cat",
 		person, dir, dir, dir, command)
 	m.run("new-session", "-d", "-s", name, "-x", "80", "-y", "24", "sh", "-c", script)
 	return window{m, name}
@@ -190,4 +190,7 @@ func TestTriageSuspends(t *testing.T) {
 	w.sees("back again")
 	w.keys("q")
 	w.sees("(?m)^shell>$")
+	w.text("exit")
+	w.keys("Enter")
+	w.sees("exit code 0")
 }
