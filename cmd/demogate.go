@@ -41,6 +41,9 @@ func (w *demoWorld) failingCanary(ctx context.Context) error {
 	}
 	w.chapter("The canary goes, and the workers take it")
 	code, err := w.whileWorking(func() (int, error) { return w.command(ctx, demoRequester, []string{"run", id, "--yes"}) })
+	if err == nil { // the gate may have seen enough before the last of them was tried
+		err = w.work(ctx, func() (bool, string, error) { return w.drained(ctx) })
+	}
 	if err != nil {
 		return err
 	}
@@ -51,7 +54,7 @@ func (w *demoWorld) failingCanary(ctx context.Context) error {
 	if code != exitGate || r.Gate.Verdict != string(redrive.VerdictFail) || r.Redriven+r.Remaining != items {
 		return fail(exitFailed, "", "the run ended with exit code %d, %d of %d redriven and the gate's verdict %s", code, r.Redriven, items, r.Gate.Verdict)
 	}
-	w.say("The run ended with exit code %d. The canary of %d came back refused, so the gate\nfailed: the other %d jobs were not touched, and are as safe as before. Without a\ncanary all %d would have used up a try.\n",
+	w.say("The run ended with exit code %d. The canary of %d was refused, so the gate\nfailed: the other %d jobs were not touched, and are as safe as before. Without a\ncanary all %d would have used up a try.\n",
 		code, r.Redriven, r.Remaining, items)
 	return w.typed(ctx, demoRequester, []string{"runs", "report", short(r.Run)}, []string{"list", demoQueue, "--class", "auth,throttled,unavailable"})
 }

@@ -27,7 +27,7 @@ func TestDemoFailingCanary(t *testing.T) {
 		t.Errorf("summary %+v", s)
 	}
 	for _, part := range []string{
-		"the gate says fail: 0 of 5 sent", "The run ended with exit code 6. The canary of 5 came back refused", "jobs were not touched",
+		"the gate says fail: ", "The run ended with exit code 6. The canary of 5 was refused", "jobs were not touched",
 	} {
 		if !strings.Contains(stderr, part) {
 			t.Errorf("the demo does not say %q:\n%s", part, stderr)
