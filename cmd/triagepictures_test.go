@@ -80,7 +80,7 @@ func drawTriagePictures(t *testing.T) {
 		s.mu.Lock()
 		text := svgOf(p.title, s.frame)
 		s.mu.Unlock()
-		if err := os.WriteFile(filepath.Join("../docs", p.file), []byte(text), 0o644); err != nil { //nolint:gosec // A page of the repository.
+		if err := os.WriteFile(filepath.Join("../docs", p.file), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

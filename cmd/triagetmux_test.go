@@ -28,7 +28,7 @@ func newTmux(t *testing.T) *tmux {
 		t.Skip("tmux is not installed: no real terminal to test in")
 	}
 	m := &tmux{t: t, socket: filepath.Join(t.TempDir(), "tmux")}
-	t.Cleanup(func() { _ = exec.Command("tmux", "-S", m.socket, "kill-server").Run() }) //nolint:noctx // The test's own context has ended.
+	t.Cleanup(func() { _ = exec.Command("tmux", "-S", m.socket, "kill-server").Run() })
 	return m
 }
 

@@ -25,20 +25,20 @@ type drawingPane struct{ *queuesPane }
 func (drawingPane) view(*Screen, int, int) []string { panic("drawn badly") }
 
 // crashOf shows a screen until it ends by itself.
-func crashOf(t *testing.T, d Desk, queue string) (error, string) {
+func crashOf(t *testing.T, d Desk, queue string) (screen string, err error) {
 	t.Helper()
 	in, keys := io.Pipe()
-	defer keys.Close() //nolint:errcheck // A pipe.
+	defer keys.Close()
 	var out bytes.Buffer
-	err := Show(t.Context(), d, Options{Queue: queue, Now: time.Now, Input: in, Output: &out})
-	return err, out.String()
+	err = Show(t.Context(), d, Options{Queue: queue, Now: time.Now, Input: in, Output: &out})
+	return out.String(), err
 }
 
 // TestCrash: a mistake in the program puts the terminal back first, and is told with
 // where it was.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	err, out := crashOf(t, crashingDesk{newFakeDesk()}, "digests")
+	out, err := crashOf(t, crashingDesk{newFakeDesk()}, "digests")
 	var crash *CrashError
 	if !errors.As(err, &crash) {
 		t.Fatalf("the error is %v", err)
@@ -87,7 +87,7 @@ func TestShowEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	in, keys := io.Pipe()
-	defer keys.Close() //nolint:errcheck // A pipe.
+	defer keys.Close()
 	drawn := make(chan struct{}, 1)
 	ended := make(chan error)
 	go func() {

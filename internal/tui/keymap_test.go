@@ -25,7 +25,7 @@ func TestKeysPage(t *testing.T) {
 	want := keysTable()
 	if *update {
 		got = want
-		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil { //nolint:gosec // A page of the repository.
+		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

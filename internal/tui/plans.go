@@ -215,7 +215,7 @@ func (p *planPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
 	case keys.Approve.is(msg):
 		p.approve(s)
 	case keys.Reject.is(msg):
-		s.askReason(Act{Do: DoReject, On: p.id}, "why you reject the plan:", nil)
+		s.askReason(Act{Do: DoReject, On: p.id}, "why you reject the plan:")
 	case keys.Start.is(msg):
 		return s.propose(Act{Do: DoRun, On: p.id}, func(*doing) tea.Cmd { return s.watch(p.id) })
 	case keys.Watch.is(msg):
@@ -232,20 +232,20 @@ func (p *planPane) approve(s *Screen) {
 		if err != nil {
 			return nil, errNoNumber
 		}
-		s.askReason(Act{Do: DoApprove, On: p.id, Items: n}, "why you agree:", nil)
+		s.askReason(Act{Do: DoApprove, On: p.id, Items: n}, "why you agree:")
 		return nil, nil
 	})
 }
 
 // askReason lets the person type a reason, and proposes the act with it.
-func (s *Screen) askReason(act Act, label string, then func(*doing) tea.Cmd) {
+func (s *Screen) askReason(act Act, label string) {
 	s.ask(label, "", func(reason string) (tea.Cmd, error) {
 		if reason == "" {
 			return nil, errNoReason
 		}
 		s.input = nil
 		act.Reason = reason
-		return s.propose(act, then), nil
+		return s.propose(act, nil), nil
 	})
 }
 

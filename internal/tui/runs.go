@@ -220,11 +220,11 @@ func (p *runPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
 	id := p.run.ID
 	switch {
 	case keys.Pause.is(msg):
-		s.askReason(Act{Do: DoPause, On: id}, "why the run is to pause:", nil)
+		s.askReason(Act{Do: DoPause, On: id}, "why the run is to pause:")
 	case keys.Abort.is(msg):
-		s.askReason(Act{Do: DoAbort, On: id}, "why the run is to end for good:", nil)
+		s.askReason(Act{Do: DoAbort, On: id}, "why the run is to end for good:")
 	case keys.Promote.is(msg):
-		s.askReason(Act{Do: DoPromote, On: id}, "why the run may go on although its gate was inconclusive:", nil)
+		s.askReason(Act{Do: DoPromote, On: id}, "why the run may go on although its gate was inconclusive:")
 	case keys.GoOn.is(msg):
 		return s.propose(Act{Do: DoResume, On: id}, nil)
 	}
