@@ -1,6 +1,7 @@
 package redrive
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/redrivectl/redrivectl/reconcile"
@@ -43,43 +44,55 @@ func TierOf(in TierInput) (Tier, []string) {
 			redrives = append(redrives, it)
 		}
 	}
-	has := func(f func(Item) bool) bool { return slices.ContainsFunc(redrives, f) }
-	lift := func(name string) func(Item) bool { return func(it Item) bool { return it.Lift == name } }
-	some := len(redrives) > 0
-
 	two := picked(map[string]bool{
-		"accepted_duplicate_risk": has(func(it Item) bool { return it.Lift == "duplicates" || it.Republish }),
+		"accepted_duplicate_risk": slices.ContainsFunc(redrives, func(it Item) bool { return it.Lift == "duplicates" || it.Republish }),
 	})
-	one := picked(map[string]bool{
-		"discard":               slices.ContainsFunc(in.Items, func(it Item) bool { return it.Action == reconcile.Discard }),
-		"more_items":            some && in.SelfBefore+len(redrives) > in.selfMax(),
-		"stated_correction":     some && in.Lifts.Fixed != "",
-		"edit":                  has(func(it Item) bool { return it.Edit != nil }),
-		"second_send":           has(func(it Item) bool { return it.Edit != nil && it.Edit.SecondSend }),
-		"claimed_class":         some && in.Lifts.As != "",
-		"provisional_no":        has(lift("provisional")),
-		"no_ledger":             some && !in.Ledger,
-		"fan_out":               some && in.Lifts.FanOut,
-		"break_order":           some && in.Lifts.BreakOrder,
-		"typed_destination":     some && in.Elsewhere,
-		"effects_by_flag":       some && in.Lifts.EffectsByFlag,
-		"weaker_gate":           in.WeakerGate,
-		"billing":               some && in.Billing,
-		"redrive_cap":           some && in.OverCap,
-		"not_proven":            has(func(it Item) bool { return !proven(it) }),
-		"unapproved_policy":     !in.PolicyApproved,
-		"unapproved_settings":   !in.SettingsApproved,
-		"action_without_a_rule": slices.ContainsFunc(in.Items, func(it Item) bool { return !planned(it.Action) }),
-	})
+	reasons := in.reasonsOfItems(redrives)
+	maps.Copy(reasons, in.reasonsOfPlan(len(redrives)))
+	one := picked(reasons)
 	switch {
 	case len(two) > 0:
 		return TierTwo, append(two, one...)
 	case len(one) > 0:
 		return TierOne, one
-	case some:
+	case len(redrives) > 0:
 		return TierSelf, []string{"proven"}
 	default:
 		return TierSelf, []string{"settles_only"}
+	}
+}
+
+// reasonsOfItems are what single items ask another person for.
+func (in TierInput) reasonsOfItems(redrives []Item) map[string]bool {
+	has := func(f func(Item) bool) bool { return slices.ContainsFunc(redrives, f) }
+	return map[string]bool{
+		"discard":               slices.ContainsFunc(in.Items, func(it Item) bool { return it.Action == reconcile.Discard }),
+		"edit":                  has(func(it Item) bool { return it.Edit != nil }),
+		"second_send":           has(func(it Item) bool { return it.Edit != nil && it.Edit.SecondSend }),
+		"provisional_no":        has(func(it Item) bool { return it.Lift == "provisional" }),
+		"not_proven":            has(func(it Item) bool { return !proven(it) }),
+		"action_without_a_rule": slices.ContainsFunc(in.Items, func(it Item) bool { return !planned(it.Action) }),
+	}
+}
+
+// reasonsOfPlan are what a plan with so many redrives asks another person for as a
+// whole.
+func (in TierInput) reasonsOfPlan(redrives int) map[string]bool {
+	some := redrives > 0
+	return map[string]bool{
+		"more_items":          some && in.SelfBefore+redrives > in.selfMax(),
+		"stated_correction":   some && in.Lifts.Fixed != "",
+		"claimed_class":       some && in.Lifts.As != "",
+		"no_ledger":           some && !in.Ledger,
+		"fan_out":             some && in.Lifts.FanOut,
+		"break_order":         some && in.Lifts.BreakOrder,
+		"typed_destination":   some && in.Elsewhere,
+		"effects_by_flag":     some && in.Lifts.EffectsByFlag,
+		"weaker_gate":         in.WeakerGate,
+		"billing":             some && in.Billing,
+		"redrive_cap":         some && in.OverCap,
+		"unapproved_policy":   !in.PolicyApproved,
+		"unapproved_settings": !in.SettingsApproved,
 	}
 }
 
