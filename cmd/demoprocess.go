@@ -149,7 +149,19 @@ func untilEOF(ctx context.Context, in io.Reader, do func(context.Context) error)
 		_, _ = io.Copy(io.Discard, in) // an error is an end as well
 		cancel()
 	}()
-	return errors.Join(do(inner), ctx.Err())
+	err := do(inner)
+	if ctx.Err() == nil && inner.Err() != nil && onlyCanceled(err) {
+		return nil // what was cut short by the end of in
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// onlyCanceled reports that nothing but the end of a context is in the error.
+func onlyCanceled(err error) bool {
+	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Of a join each part is looked at.
+		return !slices.ContainsFunc(all.Unwrap(), func(e error) bool { return !onlyCanceled(e) })
+	}
+	return errors.Is(err, context.Canceled)
 }
 
 // awaitStill polls until look is done. It gives up when mark, which look
