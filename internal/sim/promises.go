@@ -271,7 +271,7 @@ func (p *proc) mayChange(c ledger.Change) {
 // by now.
 func (p *proc) notTooEarly(c ledger.Change) {
 	r := p.rows.byKey[p.rows.key(c.Key)]
-	if r == nil || c.To != ledger.Failed || c.Resolve != ledger.ByVerdict || !strings.HasPrefix(c.Reason, "not_accepted ") {
+	if r == nil || !r.matches(c, p.rows.now()) || c.To != ledger.Failed || c.Resolve != ledger.ByVerdict || !strings.HasPrefix(c.Reason, "not_accepted ") {
 		return
 	}
 	for _, a := range r.Attempts {
