@@ -263,3 +263,18 @@ func TestDemoProcessesEndWithTheirStandardInput(t *testing.T) {
 		t.Errorf("an interruption is taken for %v", err)
 	}
 }
+
+// A worker that is asked to end while it begins has nothing to do, which is no failure.
+func TestDemoWorkerEndsBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "world")
+	if stdout, stderr, code := demoOutput(t, "demo", "--dir", dir, "--jobs", "40", "--outage"); code != exitDone {
+		t.Fatalf("exit code %d:\n%s\n%s", code, stdout, stderr)
+	}
+	for range 5 {
+		// The standard input of a command that is given none has ended.
+		if stdout, stderr, code := demoOutput(t, "demo", "worker", "--dir", dir, "--until-eof"); code != exitDone {
+			t.Fatalf("exit code %d:\n%s\n%s", code, stdout, stderr)
+		}
+	}
+}
