@@ -29,7 +29,7 @@ func TestActKeys(t *testing.T) {
 		{"a marked job stays marked, and the cursor moves on", []string{"enter", "space"}, state{Panes: inJobs, At: "c09", Sorted: "oldest", Shown: 7}},
 		{"a plan is drafted from what is shown", form, state{Panes: inForm, At: "action", Shown: 7}},
 		{"a line is typed", append(form, "down", "enter"), state{Panes: inForm, At: "max", Shown: 7, Input: "max: most items that the plan may have12"}},
-		{"freezing needs a reason", append(form, "F"), state{Panes: inForm, At: "action", Shown: 7, Note: "! a reason is needed: the audit log needs it"}},
+		{"freezing asks for the reason", append(form, "F"), state{Panes: inForm, At: "reason", Shown: 7, Input: "reason: why, for the approver and the audit log; required"}},
 		{"freezing asks", append(form, "end", "enter", `"over"`, "enter", "F"), state{Panes: inForm, At: "reason", Shown: 7, Asks: "Really plan create?"}},
 		{
 			"and shows the plan", append(form, "end", "enter", `"over"`, "enter", "F", "y"),

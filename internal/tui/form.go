@@ -42,8 +42,11 @@ var formLines = []formLine{
 	{"as", "the class that you claim for jobs of class unknown"},
 	{"accept-provisional", "why a provisional no is good enough"},
 	{"accept-duplicates", "why a second effect is acceptable (two approvers)"},
-	{"reason", "why, for the approver and the audit log; required"},
+	{flagReason, "why, for the approver and the audit log; required"},
 }
+
+// flagReason is the last line, and the only one that has to be filled in.
+const flagReason = "reason"
 
 func newFormPane(queue string, sc scope, jobs int) *formPane {
 	return &formPane{words: sc.words, form: Form{
@@ -114,12 +117,13 @@ func (p *formPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
 	case keys.Edit.is(msg):
 		p.edit(s)
 	case keys.Freeze.is(msg):
-		form := p.form
-		form.Flags = maps.Clone(form.Flags)
-		if form.Flags["reason"] == "" {
-			s.fail(errNoReason)
+		if p.form.Flags[flagReason] == "" {
+			p.cursor = len(formLines) - 1 // the reason, which may be below the edge
+			p.edit(s)
 			return nil
 		}
+		form := p.form
+		form.Flags = maps.Clone(form.Flags)
 		return s.propose(Act{Do: DoCreate, Form: form}, func(d *doing) tea.Cmd {
 			p.frozen = d
 			return nil
