@@ -14,8 +14,8 @@ import (
 )
 
 // memory is the operators' store: what internal/store keeps in SQLite, in memory.
-// The records are real: sealed, chained and verified by package audit. A test of
-// this package runs the same schedules on the real store, and compares.
+// The records are real: sealed, chained and verified by package audit. The rest is
+// held to the real store by nothing but the interfaces that both implement.
 type memory struct {
 	head     audit.Head
 	log      []sealed
