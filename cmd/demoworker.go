@@ -44,6 +44,9 @@ jobs that a run put back to work are sent by this. Start the provider first.`,
 			if o.workers < 1 || o.batch < 1 || o.lease <= demoClaimLife {
 				return usagef("--workers and --batch must be above zero, and --lease above %s", demoClaimLife)
 			}
+			if o.eof {
+				return untilEOF(c.Context(), a.stdin, o.run)
+			}
 			return o.run(c.Context())
 		},
 	}
@@ -92,11 +95,7 @@ func (o *demoWorkerOptions) run(ctx context.Context) error {
 			Report: func(err error) { o.app.note("%s: %v", actor, err) },
 		}
 	}
-	work := func(ctx context.Context) error { return runWorkers(ctx, ws) }
-	if o.eof { // only now: what ends while it is being made ready fails
-		return untilEOF(ctx, o.app.stdin, work)
-	}
-	return work(ctx)
+	return runWorkers(ctx, ws)
 }
 
 func runWorkers(ctx context.Context, ws []*worker.Worker) error {
