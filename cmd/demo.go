@@ -29,9 +29,10 @@ The folder stays, with its config. Change into it and try every command by hand;
 ends when the jobs are quarantined, and the recovery is yours.
 
 It fails unless nothing was sent twice, nothing is lost, every job is accounted
-for and the audit log verifies. With --scenario a canary goes first and does not
-pass: see "redrivectl run". Of the recovery's commands, only reconcile may
-end with exit code 3: then it is run again when the provider's delay has passed.`
+for and the audit log verifies. With --scenario a canary goes first, and its gate
+or the circuit breaker stops or holds the run: see "redrivectl run". Of the
+recovery's commands, only reconcile may end with exit code 3: then it is run again
+when the provider's delay has passed.`
 
 type demoOptions struct {
 	app  *app

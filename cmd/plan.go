@@ -77,7 +77,9 @@ does "plan show PLAN --diff".
 
 With --canary a sample goes first, at least one job of each class and region. The
 rest follows only when the gate has seen what became of the sample and found it
-within the thresholds; those that are not typed are the policy's.`,
+within the thresholds; those that are not typed are the policy's. The thresholds
+watch over the rest too, and over a plan that has them and no canary: where they
+break, a circuit breaker pauses the run.`,
 		Example: "  redrivectl plan create digests --class throttled --canary auto --max 5000 --reason \"provider outage is over\"\n" +
 			"  redrivectl plan create digests --class schema_mismatch --edit \".locale=null\" --max 50 --reason \"ticket 4711\" --dry-run\n" +
 			"  redrivectl plan create digests --class throttled,unavailable --max 500 --reason \"provider outage is over\"\n" +

@@ -122,10 +122,11 @@ With --approval, approvals that were given elsewhere ("redrivectl approve FILE")
 are first recorded here, where the config lets approvals in files count.
 
 Where the plan has a canary, it goes first, and the gate waits for what becomes of
-it. Only a pass goes on by itself. A fail ends the run for good; where the gate is
-inconclusive the run is paused for a person, who lets it go on with "redrivectl
+it. Only a pass goes on by itself. A fail ends the run for good. Where the gate is
+inconclusive, or later the redrives break a threshold of the plan and the circuit
+breaker trips, the run is paused for a person, who lets it go on with "redrivectl
 resume RUN --promote". On a terminal this command waits for that; elsewhere, and
-with --wait=false, it ends. Both end with exit code 6.
+with --wait=false, it ends. Each of these ends has exit code 6.
 
 Ctrl-C finishes the batch in flight and releases what is held. A second one
 stops at once and leaves open intents. "redrivectl pause" and "redrivectl abort"
