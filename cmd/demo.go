@@ -120,6 +120,9 @@ func (o *demoOptions) validate() error {
 	if least := len(demoScenarios()); o.jobs < least {
 		return usagef("--jobs %d: at least %d are needed for every kind of failure to happen", o.jobs, least)
 	}
+	if o.scenario != "" && o.jobs < demoScenarioJobs {
+		return usagef("--jobs %d: at least %d are needed for a canary, and for something behind it", o.jobs, demoScenarioJobs)
+	}
 	return nil
 }
 

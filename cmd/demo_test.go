@@ -238,6 +238,7 @@ func TestDemoUsage(t *testing.T) {
 	}{
 		{[]string{"demo", "bogus"}, exitUsage},
 		{[]string{"demo", "--jobs", "3"}, exitUsage},
+		{[]string{"demo", "--jobs", "39", "--scenario", "breaker"}, exitUsage},
 		{[]string{"demo", "--config", "x.yaml"}, exitUsage},
 		{[]string{"demo", "provider", "extra"}, exitUsage},
 		{[]string{"demo", "worker", "--lease", "1s"}, exitUsage},

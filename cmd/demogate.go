@@ -23,6 +23,10 @@ const demoWaits = 10 * time.Minute
 // demoCanary is the size of the canary of the demo's scenarios, at least.
 const demoCanary = 5
 
+// demoScenarioJobs is how many jobs a scenario needs: of fewer, no more may be
+// proven redrivable than the canary has.
+const demoScenarioJobs = 40
+
 // failingCanary redrives while the provider refuses everything, which nobody has
 // noticed but the canary.
 func (w *demoWorld) failingCanary(ctx context.Context) error {
