@@ -3,10 +3,13 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -278,4 +281,51 @@ func TestTriageInterruptsItsRun(t *testing.T) {
 	if out, err := abort.CombinedOutput(); err != nil {
 		t.Errorf("abort: %v\n%s", err, out)
 	}
+}
+
+// TestTriagePromotes: nobody sends, so the gate of a canary cannot tell, and the run
+// waits on the screen until a person promotes it.
+func TestTriagePromotes(t *testing.T) {
+	t.Parallel()
+	dir := triageWorld(t, "40")
+	config := filepath.Join(dir, "redrivectl.yaml")
+	c := demoCommand(t, "plan", "create", "digests", "--class", "throttled", "--max", "40", "--canary", "2", "--observe", "1s", "--reason", "x",
+		"-o", "json", "--config", config)
+	c.Env = append(c.Env, "REDRIVECTL_ACTOR=requester", "XDG_STATE_HOME="+filepath.Join(dir, "state"))
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("plan create: %v\n%s", err, out)
+	}
+	var plan planView
+	if err := json.Unmarshal(out, &plan); err != nil {
+		t.Fatal(err)
+	}
+	c = demoCommand(t, "approve", plan.Plan, "--items", strconv.Itoa(plan.ItemCount), "--reason", "seen", "--config", config)
+	c.Env = append(c.Env, "REDRIVECTL_ACTOR=approver", "XDG_STATE_HOME="+filepath.Join(dir, "state"))
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("approve: %v\n%s", err, out)
+	}
+
+	s := sitDown(t.Context(), t, dir, "requester", tui.Options{Queue: "digests"})
+	s.sees(`throttled +\d+`)
+	s.types("a")
+	s.sees("approved")
+	s.types("enter")
+	s.sees("approved; S carries it out")
+	s.types("S")
+	s.sees("Run plan")
+	s.types("y")
+	s.sees("its gate was inconclusive: P promotes it")
+	s.sees(`canary +2 of 2 handed over: 0 sent, 0 failed, 2 without an outcome`)
+	s.types("P")
+	s.sees("why the run")
+	s.types("looked at the inbox", "enter")
+	s.sees("go on with all of its plan, though its gate is")
+	s.types("y")
+	s.sees(fmt.Sprintf("finished: %d of %d", plan.ItemCount, plan.ItemCount))
+	s.sees("promoted by +requester at .*: looked at the inbox")
+	if code := s.leaves(); code != exitDone {
+		t.Errorf("the screen ends with %d: %s", code, s.errs)
+	}
+	checkAuditOf(t, dir)
 }
