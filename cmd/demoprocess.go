@@ -158,7 +158,7 @@ func untilEOF(ctx context.Context, in io.Reader, do func(context.Context) error)
 
 // onlyCanceled reports that nothing but the end of a context is in the error.
 func onlyCanceled(err error) bool {
-	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Of a join each part is looked at.
+	if all, ok := err.(interface{ Unwrap() []error }); ok { // of a join each part is looked at
 		return !slices.ContainsFunc(all.Unwrap(), func(e error) bool { return !onlyCanceled(e) })
 	}
 	return errors.Is(err, context.Canceled)
