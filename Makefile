@@ -30,11 +30,11 @@ build: ## Build dist/redrivectl
 
 .PHONY: test
 test: ## Run all tests
-	$(GO) test -timeout 30m ./...
+	$(GO) test -timeout 45m ./...
 
 .PHONY: test-race
 test-race: ## Run all tests with the race detector
-	$(GO) test -race -timeout 30m ./...
+	$(GO) test -race -timeout 45m ./...
 
 .PHONY: test-crash
 test-crash: ## Kill the real binary at each step boundary
