@@ -168,6 +168,14 @@ var shownElsewhere = map[string]string{
 	"demo provider 130": "TestDemoProcessesEndWithTheirStandardInput",
 	"demo worker 0":     "TestDemoProcessesEndWithTheirStandardInput",
 	"demo worker 130":   "TestDemoProcessesEndWithTheirStandardInput",
+	// A screen needs a terminal, which a script has none of. What its run ends with
+	// is the code of the function that carries out run.
+	"triage 0":   "TestTriageToAFinishedRun",
+	"triage 3":   "as run 3",
+	"triage 4":   "as run 4",
+	"triage 5":   "as run 5",
+	"triage 6":   "as run 6",
+	"triage 130": "TestTriageInterruptsItsRun",
 }
 
 var shownCode = regexp.MustCompile(`(?m)^(?:exits|interrupted)(?: -twice)? (\d+) redrivectl (.+)$`)
