@@ -153,7 +153,8 @@ type Head struct {
 
 // Log takes records. Append returns only when all of them are durable, in
 // order, in one transaction; otherwise none is, and the error wraps
-// ErrNotWritable or ErrFenced. It fills in Seq, Time, Store and Previous.
+// ErrNotWritable or ErrFenced, or context.Canceled where ctx ended before the
+// records were taken. Whatever it is, the action must not start. It fills in Seq, Time, Store and Previous.
 type Log interface {
 	Append(ctx context.Context, rs ...Record) (Head, error)
 }

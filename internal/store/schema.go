@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/redrivectl/redrivectl/internal/wal"
 )
 
 //go:embed schema.sql
@@ -57,7 +59,7 @@ func createAll(ctx context.Context, tx *sql.Tx) error {
 // prepareSchema brings the file to the newest version, in one transaction, and
 // returns the store's ID.
 func prepareSchema(ctx context.Context, db *sql.DB, now time.Time) (string, error) {
-	if _, err := db.ExecContext(ctx, `PRAGMA journal_mode = wal`); err != nil {
+	if _, err := wal.Set(ctx, db); err != nil {
 		return "", err
 	}
 	tx, err := db.BeginTx(ctx, nil)

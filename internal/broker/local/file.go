@@ -21,6 +21,7 @@ import (
 	_ "github.com/ncruces/go-sqlite3/driver" // the database/sql driver "sqlite3"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/wal"
 )
 
 // schema is the file's layout, version schemaVersion.
@@ -168,9 +169,9 @@ func (f *File) prepareFile(ctx context.Context, o Options) error {
 	if !o.Create {
 		return fmt.Errorf("%w: the file is empty", broker.ErrNoQueue)
 	}
-	var mode string
-	if err := f.write.QueryRowContext(ctx, "PRAGMA journal_mode = wal").Scan(&mode); err != nil {
-		return fmt.Errorf("set the write-ahead log: %w", err)
+	mode, err := wal.Set(ctx, f.write)
+	if err != nil {
+		return err
 	}
 	if o.VFS == "" && mode != "wal" {
 		return fmt.Errorf("the file system does not support a write-ahead log (journal mode %s)", mode)

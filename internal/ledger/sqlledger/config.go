@@ -190,7 +190,7 @@ func (c Config) source() string {
 	case c.Mode == Read:
 		q = append(q, "mode=ro", "_pragma=query_only(1)", "_txlock=deferred")
 	case c.Create:
-		q = append(q, "mode=rwc", "_pragma=journal_mode(wal)", "_pragma=synchronous(full)", "_txlock=immediate")
+		q = append(q, "mode=rwc", "_pragma=synchronous(full)", "_txlock=immediate")
 	default:
 		q = append(q, "mode=rw", "_pragma=synchronous(full)", "_txlock=immediate")
 	}

@@ -13,6 +13,7 @@ import (
 	_ "github.com/ncruces/go-sqlite3/driver" // the "sqlite3" driver
 
 	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/wal"
 )
 
 // maxBatch is how many keys one query answers and one transaction changes.
@@ -57,6 +58,11 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	l := &Ledger{cfg: cfg, sql: d, db: db}
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", or(cfg.Path, "by dsn"), cfg.quiet(err)), db.Close())
+	}
+	if cfg.Create {
+		if _, err := wal.Set(ctx, db); err != nil {
+			return nil, errors.Join(fmt.Errorf("make ledger: %w", err), db.Close())
+		}
 	}
 	if _, err := l.tableLayout(ctx, db); err != nil && !errors.Is(err, ErrSchema) {
 		return nil, errors.Join(err, db.Close())
