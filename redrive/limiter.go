@@ -2,6 +2,7 @@ package redrive
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,10 +19,17 @@ const (
 	raiseAfter = 5 * time.Second
 )
 
+// tolerance is the part of a window by which calls may overlap it: for as long
+// their own time costs none of the rate. Counted by when they began, no window
+// holds more than the rate; by when the broker applied them at the latest or the
+// earliest, none that is shorter by this.
+const tolerance = 50
+
 // limiter keeps a rate in any one-second window, not on average. A start holds
-// its place from just before its call until one window after it is known to be
-// over, because a broker may apply a publish at any moment of the call. A new
-// limiter is full: the process before it may have used the last second.
+// its place for a window from just before its call, and, because a broker may
+// apply a publish at any moment of the call, for a window less the tolerance from
+// when it is known to be over. A new limiter is full: the process before it may
+// have used the last second.
 //
 // The rate in force moves between the plan's and a small part of it. No window of
 // the plan's ever holds more than the plan's rate, since a place is kept for at
@@ -129,7 +137,8 @@ func (t *turn) begin(ctx context.Context, k int) (n int, over func(), err error)
 	}
 	t.less(n)
 	t.begun = true
-	return n, sync.OnceFunc(func() { t.limiter.done(n, n) }), nil
+	began := t.limiter.now()
+	return n, sync.OnceFunc(func() { t.limiter.done(n, n, began) }), nil
 }
 
 // take waits until k places (at most burst) are free and holds them. Whoever
@@ -206,13 +215,17 @@ func (l *limiter) forget(now time.Time) {
 	}
 }
 
-// done gives k places back: the used ones after a window from now, the others
-// at once.
-func (l *limiter) done(k, used int) {
+// done gives k places back, of calls that began then and are over now: the used
+// ones after their window, the others at once.
+func (l *limiter) done(k, used int, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inFlight -= k
-	l.use(used)
+	over := l.now().Add(-l.w / tolerance)
+	if over.Before(began) {
+		over = began
+	}
+	l.useAt(used, over)
 }
 
 // raise follows work that came through: a whole window after the last change it
@@ -226,16 +239,20 @@ func (l *limiter) raise() {
 	}
 }
 
-func (l *limiter) use(k int) {
+func (l *limiter) use(k int) { l.useAt(k, l.now()) }
+
+// useAt counts k places for a window from then.
+func (l *limiter) useAt(k int, from time.Time) {
 	if k == 0 {
 		return
 	}
-	until := l.now().Add(l.w)
-	if n := len(l.spent); n > 0 && l.spent[n-1].until.After(until) {
-		until = l.spent[n-1].until // of a longer window than the one in force
+	one := spent{from.Add(l.w), k}
+	at := len(l.spent)
+	for at > 0 && l.spent[at-1].until.After(one.until) {
+		at--
 	}
 	l.used += k
-	l.spent = append(l.spent, spent{until, k})
+	l.spent = slices.Insert(l.spent, at, one)
 }
 
 // drain uses up what is free, as at a start.

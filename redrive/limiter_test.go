@@ -13,8 +13,9 @@ import (
 // TestLimiterEveryWindow is promise 6 as a property: whatever the batches, how
 // many are under way, how long they take, where the process died and began anew,
 // where it paused and who asked it to slow down, no one-second window (or, below
-// one per second, no window of one start) holds more than the rate. A start may be
-// applied at any moment of its call, so the worst is taken.
+// one per second, no window of one start) holds more than the rate, counted by when
+// the calls began. A start may be applied at any moment of its call: counted so, no
+// window that is a fiftieth shorter does.
 func TestLimiterEveryWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -30,14 +31,20 @@ func TestLimiterEveryWindow(t *testing.T) {
 			p.die(t)
 			last = p.limiter.rate()
 		}
-		slices.SortFunc(p.starts, time.Time.Compare)
 		limit, window := int(math.Floor(float64(rate))), time.Second
 		if rate < 1 {
 			limit, window = 1, time.Duration(float64(time.Second)/float64(rate))
 		}
-		for i := range p.starts {
-			if j := i + limit; j < len(p.starts) && p.starts[j].Sub(p.starts[i]) <= window {
-				t.Fatalf("%d starts within %s at rate %s", limit+1, p.starts[j].Sub(p.starts[i]), rate)
+		for _, c := range []struct {
+			what   string
+			at     []time.Time
+			window time.Duration
+		}{{"begun", p.begun, window}, {"applied", p.applied, window - window/tolerance}} {
+			slices.SortFunc(c.at, time.Time.Compare)
+			for i := range c.at {
+				if j := i + limit; j < len(c.at) && c.at[j].Sub(c.at[i]) <= c.window {
+					t.Fatalf("%d %s within %s at rate %s", limit+1, c.what, c.at[j].Sub(c.at[i]), rate)
+				}
 			}
 		}
 	})
@@ -48,7 +55,8 @@ type paced struct {
 	limiter  *limiter
 	now      time.Time
 	underWay []begun
-	starts   []time.Time
+	begun    []time.Time
+	applied  []time.Time
 }
 
 type begun struct {
@@ -106,7 +114,7 @@ func (p *paced) end(t *rapid.T) {
 	b := p.underWay[i]
 	p.underWay = slices.Delete(p.underWay, i, i+1)
 	used := p.apply(t, b)
-	if p.limiter.done(b.places, used); used > 0 {
+	if p.limiter.done(b.places, used, b.at); used > 0 {
 		p.limiter.raise()
 	}
 }
@@ -116,7 +124,7 @@ func (p *paced) apply(t *rapid.T, b begun) int {
 	used := rapid.IntRange(0, b.places).Draw(t, "used")
 	at := b.at.Add(time.Duration(rapid.Int64Range(0, int64(p.now.Sub(b.at))).Draw(t, "at")))
 	for range used {
-		p.starts = append(p.starts, at)
+		p.begun, p.applied = append(p.begun, b.at), append(p.applied, at)
 	}
 	return used
 }
@@ -149,7 +157,7 @@ func TestLimiterFollows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.done(k, k)
+		l.done(k, k, p.now)
 		l.raise()
 		return l.rate()
 	}
@@ -185,7 +193,7 @@ func TestLimiterLowered(t *testing.T) {
 			starts = append(starts, p.now)
 		}
 		l.moved = p.now // it is not raised
-		l.done(k, k)
+		l.done(k, k, p.now)
 	}
 	for i := 5; i < len(starts); i++ {
 		if d := starts[i].Sub(starts[i-5]); d <= time.Second {
@@ -206,11 +214,36 @@ func TestLimiterUsesTheRate(t *testing.T) {
 		if err != nil || k != 10 {
 			t.Fatal(k, err)
 		}
+		began := now
 		now = now.Add(20 * time.Millisecond)
-		l.done(k, k)
+		l.done(k, k, began)
 	}
 	if took := now.Sub(time.Unix(0, 0)); took > 24*time.Second {
 		t.Errorf("1000 at 50/s took %s", took)
+	}
+}
+
+// TestLimiterCalls: the time that calls take, up to a fiftieth of a window, costs
+// none of the rate; what is more costs all of it.
+func TestLimiterCalls(t *testing.T) {
+	t.Parallel()
+	for took, free := range map[time.Duration]time.Duration{
+		0: time.Second, 20 * time.Millisecond: time.Second, 21 * time.Millisecond: time.Second + time.Millisecond, time.Minute: time.Minute + 980*time.Millisecond,
+	} {
+		p := &paced{now: time.Unix(0, 0)}
+		l := newLimiter(1, 0, p.clock, p.sleep)
+		if _, err := l.take(t.Context(), 1, goOn); err != nil {
+			t.Fatal(err)
+		}
+		began := p.now
+		p.now = began.Add(took)
+		l.done(1, 1, began)
+		if _, err := l.take(t.Context(), 1, goOn); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.now.Sub(began); got != free+1 {
+			t.Errorf("a place used for %s is free after %s, want %s", took, got, free)
+		}
 	}
 }
 
@@ -240,7 +273,7 @@ func TestLimiterEdge(t *testing.T) {
 		t.Fatal("no place")
 	}
 	used := now
-	l.done(1, 1)
+	l.done(1, 1, used)
 	if k, _ := l.try(1); k != 1 {
 		t.Fatal("no second place")
 	}
