@@ -130,7 +130,8 @@ func (a *Approver) mayBreak(ctx context.Context, s Standing) error {
 	return glassWithin(ctx, a.Log, id, p, a.Persons.Alone, a.Now())
 }
 
-// notTurnedDown refuses the jobs of a plan that somebody turned down within a day.
+// notTurnedDown refuses the jobs of a plan that somebody turned down within a day. The
+// statement tells, not the plan's state: a run that it stopped ends as one that ran.
 func (a *Approver) notTurnedDown(ctx context.Context, sp StoredPlan) error {
 	others, err := a.Plans.ListPlans(ctx, sp.Plan.Queue)
 	if err != nil {
@@ -141,17 +142,22 @@ func (a *Approver) notTurnedDown(ctx context.Context, sp StoredPlan) error {
 		mine[it.JobKey], mine[it.Copy.String()] = true, true
 	}
 	delete(mine, "")
+	shared := func(it Item) bool { return mine[it.JobKey] || mine[it.Copy.String()] }
 	since := a.Now().Add(-glassTime)
 	for _, o := range others {
-		turned := o.State == PlanRejected || o.State == PlanRevoked
-		if !turned || o.Plan.CreatedAt.Before(since) {
+		i := slices.IndexFunc(o.Plan.Items, shared)
+		if i < 0 {
 			continue
 		}
-		for _, it := range o.Plan.Items {
-			if mine[it.JobKey] || mine[it.Copy.String()] {
-				return fmt.Errorf("break-glass for plan %s: job %s is in plan %s, which was %s: %w",
-					sp.ID, firstOf(it.JobKey, it.MessageID), o.ID, o.State, ErrRefused)
-			}
+		as, err := a.Plans.Approvals(ctx, o.ID)
+		if err != nil {
+			return fmt.Errorf("approvals of plan %s: %w", o.ID, err)
+		}
+		as = slices.DeleteFunc(as, func(st Approval) bool { return !st.NotBefore.After(since) })
+		if no, ok := takenBack(o.ID, as); ok {
+			it := o.Plan.Items[i]
+			return fmt.Errorf("break-glass for plan %s: job %s is in plan %s: %s by %s at %s: %w",
+				sp.ID, firstOf(it.JobKey, it.MessageID), o.ID, no.Decision, no.Approver, stamp(no.NotBefore), ErrRefused)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package redrive_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -186,6 +187,57 @@ func TestBreakGlassTurnedDown(t *testing.T) {
 	w.must(err)
 	if _, err := w.runAlone("run1", later, 5); !errors.Is(err, redrive.ErrRefused) {
 		t.Errorf("a statement and a revocation: %v", err)
+	}
+}
+
+// TestBreakGlassTurnedDownLately: the day after a no is counted from the no, however
+// old the plan was that it turned down.
+func TestBreakGlassTurnedDownLately(t *testing.T) {
+	t.Parallel()
+	for decision, turn := range map[string]func(*redrive.Approver, context.Context, string, string) (redrive.StoredPlan, error){
+		redrive.DecisionReject: (*redrive.Approver).Reject, redrive.DecisionRevoke: (*redrive.Approver).Revoke,
+	} {
+		t.Run(decision, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.dead("k1", "k2")
+			long := w.unapproved(fixed, func(r *redrive.Request) { r.Expires = 48 * time.Hour })
+			w.pass(25 * time.Hour)
+			_, err := turn(w.approver("approver"), w.ctx, string(long), "not tonight")
+			w.must(err)
+			w.pass(time.Hour)
+			soon := w.unapproved(fixed)
+			if _, err := w.alone(5).BreakGlass(w.ctx, string(soon), "alone tonight"); !errors.Is(err, redrive.ErrRefused) {
+				t.Errorf("an hour later: %v", err)
+			}
+			w.pass(24 * time.Hour)
+			later := w.unapproved(fixed)
+			if _, err := w.alone(5).BreakGlass(w.ctx, string(later), "alone tonight"); err != nil {
+				t.Errorf("25 hours later: %v", err)
+			}
+		})
+	}
+}
+
+// TestBreakGlassTurnedDownRunning: a plan that was revoked while it ran is one that
+// somebody turned down, whatever its run came to.
+func TestBreakGlassTurnedDownRunning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dead("k1", "k2")
+	id := w.plan(fixed, func(r *redrive.Request) { r.Rate = 1 })
+	w.onCall("publish", 1, func() {
+		_, err := w.approver("approver0").Revoke(w.ctx, string(id), "stop")
+		w.must(err)
+	})
+	e, err := w.run(id)
+	if !errors.Is(err, redrive.ErrRefused) || e.Report.Redriven != 1 {
+		t.Fatalf("%+v %v", e.Report, err)
+	}
+	w.pass(time.Hour)
+	again := w.unapproved(fixed)
+	if _, err := w.alone(5).BreakGlass(w.ctx, string(again), "alone tonight"); !errors.Is(err, redrive.ErrRefused) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -357,16 +357,14 @@ func (s *session) permit(ctx context.Context) error {
 		return fmt.Errorf("approvals of plan %s: %w", s.id, err)
 	}
 	if err := CheckApprovals(s.id, s.plan, as, s.Now(), s.Persons); err != nil {
-		return &StoppedError{Why: stopWhy(as), At: s.Now()}
+		return &StoppedError{Why: s.stopWhy(as), At: s.Now()}
 	}
 	return w.paused()
 }
 
-func stopWhy(as []Approval) string {
-	for _, a := range as {
-		if a.Decision == DecisionRevoke || a.Decision == DecisionReject {
-			return "revoked"
-		}
+func (s *session) stopWhy(as []Approval) string {
+	if _, revoked := takenBack(s.id, as); revoked {
+		return "revoked"
 	}
 	return "approval_expired"
 }
