@@ -2,6 +2,7 @@ package redrive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -103,13 +104,13 @@ func (s *session) withPredecessors(sample []int) []int {
 	for _, i := range sample {
 		last[s.plan.Items[i].OrderKey] = i
 	}
-	set := slices.Clone(sample)
+	set := []int{}
 	for i := range s.plan.Items {
-		if key := s.plan.Items[i].OrderKey; key != "" && i < last[key] && !slices.Contains(sample, i) {
+		_, in := slices.BinarySearch(sample, i)
+		if key := s.plan.Items[i].OrderKey; in || key != "" && i < last[key] {
 			set = append(set, i)
 		}
 	}
-	slices.Sort(set)
 	return set
 }
 
@@ -147,18 +148,11 @@ func (s *session) observe(ctx context.Context, o *observer) (GateState, error) {
 
 // between is asked between two looks: a pause holds here.
 func (s *session) between(ctx context.Context) error {
-	err := s.mayGoOn(ctx)
-	if !isPaused(err) {
+	var paused *pausedError
+	if err := s.mayGoOn(ctx); !errors.As(err, &paused) {
 		return err
 	}
-	w, err := s.wish(ctx)
-	if err != nil {
-		return err
-	}
-	if w.Kind != WishPause {
-		return s.mayGoOn(ctx)
-	}
-	return s.pause(ctx, w, s.mayGoOn)
+	return s.pause(ctx, paused.wish, s.mayGoOn)
 }
 
 func (s *session) tell(o *observer, g GateState, paused bool) {
@@ -196,7 +190,7 @@ func (s *session) undecided(ctx context.Context, o *observer) error {
 	if !s.WaitAtGate {
 		return &UndecidedError{Run: s.run, Why: s.gate.Said()}
 	}
-	if err := s.setState(ctx, RunPaused, stepPaused, s.gate.Said()); err != nil {
+	if err := s.setState(ctx, RunPaused, s.stepRecord(stepPaused, s.gate.Said())); err != nil {
 		return err
 	}
 	s.tell(o, s.gate, true)
@@ -204,21 +198,12 @@ func (s *session) undecided(ctx context.Context, o *observer) error {
 	if err := s.untilPromoted(ctx); err != nil {
 		return err
 	}
-	if err := s.setState(ctx, RunRunning, stepContinued, ""); err != nil {
+	if err := s.setState(ctx, RunRunning, s.stepRecord(stepContinued, "")); err != nil {
 		return err
 	}
 	s.tell(o, s.gate, false)
 	crash.At("gate.6.promoted")
 	s.limiter.drain()
-	return nil
-}
-
-func (s *session) setState(ctx context.Context, state RunState, step, reason string) error {
-	rec := controlRecord(s.who, step, reason)
-	rec.Run, rec.Plan, rec.Queue = string(s.run), string(s.id), s.plan.Queue
-	if err := s.Runs.SetState(context.WithoutCancel(ctx), s.lease.current(), state, rec); err != nil {
-		return fmt.Errorf("record that run %s is %s: %w", s.run, state, err)
-	}
 	return nil
 }
 

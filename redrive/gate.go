@@ -181,9 +181,7 @@ const (
 
 // verdictRecord is the record of a verdict.
 func (s *session) verdictRecord(g GateState) (audit.Record, error) {
-	rec := s.who.Record(actionRun)
-	rec.Run, rec.Plan, rec.Queue = string(s.run), string(s.id), s.plan.Queue
-	rec.Phase, rec.Step, rec.Result, rec.Reason = audit.Outcome, StepVerdict, audit.ResultDone, g.Why
+	rec := s.stepRecord(StepVerdict, g.Why)
 	figures, err := audit.CanonicalJSON(g.Figures)
 	if err != nil {
 		return rec, fmt.Errorf("encode figures: %w", err)

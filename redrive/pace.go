@@ -110,9 +110,8 @@ func (s *session) tellPace(ctx context.Context, last bool) error {
 }
 
 func (s *session) slowedRecord(p Pace) audit.Record {
-	rec := controlRecord(s.who, stepSlowed, "the "+p.By+" asks to slow down")
-	rec.Run, rec.Plan, rec.Queue = string(s.run), string(s.id), s.plan.Queue
-	rec.Details = map[string]string{"asked_per_second": perSecond(p.Asked), detailEffective: perSecond(p.Effective)}
+	rec := s.stepRecord(stepSlowed, "the "+p.By+" asks to slow down")
+	rec.Details["asked_per_second"], rec.Details[detailEffective] = perSecond(p.Asked), perSecond(p.Effective)
 	return rec
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redrivectl/redrivectl/audit"
 	"github.com/redrivectl/redrivectl/internal/crash"
 )
 
@@ -103,20 +104,26 @@ func (s *session) pause(ctx context.Context, w Wish, guard func(context.Context)
 
 // notePause records that the run is paused, or, with the zero wish, goes on.
 func (s *session) notePause(ctx context.Context, w Wish, step string) error {
-	rec := controlRecord(s.who, step, w.Reason)
+	rec := s.stepRecord(step, w.Reason)
 	if w.Person != "" {
-		rec.Details = map[string]string{"asked_by": w.Person}
+		rec.Details["asked_by"] = w.Person
 	}
-	rec.Run, rec.Plan, rec.Queue = string(s.run), string(s.id), s.plan.Queue
 	state := RunRunning
 	if w.Kind == WishPause {
 		state = RunPaused
 	}
-	if err := s.Runs.SetState(context.WithoutCancel(ctx), s.lease.current(), state, rec); err != nil {
-		return fmt.Errorf("record that run %s is %s: %w", s.run, state, err)
+	if err := s.setState(ctx, state, rec); err != nil {
+		return err
 	}
 	if s.Notice != nil {
 		s.Notice(w)
+	}
+	return nil
+}
+
+func (s *session) setState(ctx context.Context, state RunState, rec audit.Record) error {
+	if err := s.Runs.SetState(context.WithoutCancel(ctx), s.lease.current(), state, rec); err != nil {
+		return fmt.Errorf("record that run %s is %s: %w", s.run, state, err)
 	}
 	return nil
 }

@@ -21,11 +21,25 @@ func JobRecord(by audit.Who, action string, j job.Job, customer func(id string) 
 	return r
 }
 
+// runRecord begins a record of a run.
+func (r *Runner) runRecord(action string, run RunID, id PlanID, queue string) audit.Record {
+	rec := r.Record(action)
+	rec.Run, rec.Plan, rec.Queue = string(run), string(id), queue
+	rec.Details = map[string]string{}
+	return rec
+}
+
+// stepRecord says that the run as a whole has come to a step.
+func (s *session) stepRecord(step, reason string) audit.Record {
+	rec := s.runRecord(actionRun, s.run, s.id, s.plan.Queue)
+	rec.Phase, rec.Step, rec.Result, rec.Reason = audit.Outcome, step, audit.ResultDone, reason
+	return rec
+}
+
 // itemRecord is what every record about one item of a run says.
 func (s *session) itemRecord(w *work) audit.Record {
 	it := w.item
-	r := s.who.Record(string(w.action))
-	r.Run, r.Plan, r.Queue = string(s.run), string(s.id), s.plan.Queue
+	r := s.runRecord(string(w.action), s.run, s.id, s.plan.Queue)
 	r.JobKey, r.MessageID, r.CopyID, r.RequestID = it.JobKey, it.MessageID, it.Copy.String(), it.RequestID
 	if it.LedgerState != "" && it.LedgerState != rowMissing {
 		r.LedgerRow = reconcile.LedgerRowName(s.LedgerName, ledger.Key{JobKey: it.JobKey, Consumer: it.Consumer})
@@ -34,7 +48,6 @@ func (s *session) itemRecord(w *work) audit.Record {
 	r.Customer, r.Period, r.Region = it.Customer, it.Period, it.Region
 	r.SchemaVersion, r.DeploymentID = it.SchemaVersion, it.DeploymentID
 	r.PayloadSHA256, r.EvidenceSHA256 = it.PayloadSHA256, it.EvidenceSHA256
-	r.Details = map[string]string{}
 	if it.Lift != "" {
 		r.Details["lift"] = it.Lift
 	}

@@ -190,10 +190,9 @@ func (r *Runner) settleAborted(ctx context.Context, run RunID) error {
 }
 
 func (r *Runner) rollbackRecord(sp StoredPlan, run RunID) audit.Record {
-	rec := r.Record(ActionRollback)
-	rec.Run, rec.Plan, rec.Queue = string(run), string(sp.ID), sp.Plan.Queue
+	rec := r.runRecord(ActionRollback, run, sp.ID, sp.Plan.Queue)
 	if r.Solo != "" {
-		rec.Details = map[string]string{"solo": r.Solo}
+		rec.Details["solo"] = r.Solo
 	}
 	return rec
 }
@@ -209,14 +208,7 @@ func (r *Runner) newRollback(sp StoredPlan, rr RunRecord, l Lease, reason string
 // whole takes back under heartbeat, and closes the rollback unless it was cut
 // short: what is open then is closed by the next.
 func (b *rollback) whole(ctx context.Context) error {
-	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ticks, stopTicks := b.Ticks(b.LeaseTTL / 3)
-	ended := make(chan struct{})
-	go func() { defer close(ended); b.lease.beat(beating, ticks) }()
-	err := b.takeBack(ctx)
-	stop()
-	stopTicks()
-	<-ended
+	err := b.beating(ctx, b.takeBack)
 	if errors.Is(err, audit.ErrFenced) {
 		return err
 	}

@@ -85,7 +85,7 @@ func (b *rollback) round(ctx context.Context, is []int, ends map[int]foundRow) (
 			continue
 		}
 		c := *f.move
-		c.Key, c.Actor, c.Unread = f.key, b.who.Actor.Name, true
+		c.Key, c.Actor, c.Unread = f.key, b.Actor.Name, true
 		moved, cs = append(moved, i), append(cs, c)
 		recs = append(recs, b.intent(i, f)...)
 	}

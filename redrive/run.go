@@ -140,10 +140,8 @@ func (r *Runner) begin(id PlanID, run RunID) Begin {
 }
 
 func (r *Runner) startRecord(ctx context.Context, sp StoredPlan, run RunID, step string) (audit.Record, error) {
-	rec := r.Record(actionRun)
-	rec.Run, rec.Plan, rec.Queue = string(run), string(sp.ID), sp.Plan.Queue
-	rec.Phase, rec.Step, rec.Reason = audit.Outcome, step, sp.Plan.Reason
-	rec.Result, rec.Details = audit.ResultDone, map[string]string{}
+	rec := r.runRecord(actionRun, run, sp.ID, sp.Plan.Queue)
+	rec.Phase, rec.Step, rec.Result, rec.Reason = audit.Outcome, step, audit.ResultDone, sp.Plan.Reason
 	if r.Solo != "" {
 		rec.Details["solo"] = r.Solo
 	}
@@ -157,23 +155,33 @@ func (r *Runner) startRecord(ctx context.Context, sp StoredPlan, run RunID, step
 // whole runs the body under heartbeat and ends the run, whatever becomes of it.
 func (s *session) whole(ctx context.Context, body func(context.Context) error) (Ended, error) {
 	started := s.Now()
-	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ticks, stopTicks := s.Ticks(s.LeaseTTL / 3)
-	ended := make(chan struct{})
-	go func() { defer close(ended); s.lease.beat(beating, ticks) }()
-	err := s.afterAbort(ctx, body(ctx))
-	if err == nil {
-		err = s.tellPace(ctx, true)
-	}
-	stop()
-	stopTicks()
-	<-ended
+	err := s.beating(ctx, func(ctx context.Context) error {
+		err := s.afterAbort(ctx, body(ctx))
+		if err == nil {
+			err = s.tellPace(ctx, true)
+		}
+		return err
+	})
 	crash.At("run.7.ending")
 	state, err := s.finish(context.WithoutCancel(ctx), err)
 	return Ended{
 		Run: s.run, Plan: s.id, State: state, Report: s.tracker.report(), Gate: s.gate,
 		BreakGlass: s.glass, RatePerSecond: s.limiter.rate(), Pace: s.pacer.pace(), Duration: s.Now().Sub(started),
 	}, err
+}
+
+// beating runs the body while the lease is kept.
+func (s *session) beating(ctx context.Context, body func(context.Context) error) error {
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ticks, stopTicks := s.Ticks(s.LeaseTTL / 3)
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.lease.beat(beating, ticks) }()
+	defer func() {
+		stop()
+		stopTicks()
+		<-ended
+	}()
+	return body(ctx)
 }
 
 // finish releases what is held and closes the run. A run whose lease is

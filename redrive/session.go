@@ -40,7 +40,6 @@ type entry struct {
 // session is one start of one run: what begin or resume made, until it ends.
 type session struct {
 	*Runner
-	who     audit.Who
 	id      PlanID
 	plan    Plan
 	run     RunID
@@ -84,7 +83,7 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd,
 		}
 	}
 	s := &session{
-		Runner: r, who: r.Who, id: id, plan: p, run: l.Run, caps: caps,
+		Runner: r, id: id, plan: p, run: l.Run, caps: caps,
 		ordered: caps.Ordered && !p.Lifts.BreakOrder && slices.ContainsFunc(p.Items, func(it Item) bool { return it.OrderKey != "" }),
 		lease:   &keeper{runs: r.Runs, now: r.Now, ttl: r.LeaseTTL, lease: l},
 		tracker: newTracker(p, ends),
@@ -434,14 +433,12 @@ func (s *session) record(ctx context.Context, rs ...audit.Record) error {
 }
 
 func (s *session) endRecord(state RunState, r Report) audit.Record {
-	rec := s.who.Record(actionRun)
-	rec.Run, rec.Plan, rec.Queue = string(s.run), string(s.id), s.plan.Queue
-	rec.Phase, rec.Step, rec.Result = audit.Outcome, stepEnd, string(state)
+	rec := s.stepRecord(stepEnd, "")
+	rec.Result = string(state)
 	skipped := 0
 	for _, n := range r.Skipped {
 		skipped += n
 	}
-	rec.Details = map[string]string{}
 	for name, n := range map[string]int{
 		"planned": r.Planned, "redriven": r.Redriven, "settled": r.Settled, "discarded": r.Discarded, "skipped": skipped,
 		"failed": r.Failed, "unknown": r.Unknown, "remaining": r.Remaining,

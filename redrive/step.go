@@ -252,7 +252,7 @@ func (s *session) change(ctx context.Context, ws []*work) ([]*work, error) {
 		if w.queued || !ok {
 			continue
 		}
-		c.Actor, c.Unread = s.who.Actor.Name, true
+		c.Actor, c.Unread = s.Actor.Name, true
 		cs, moved = append(cs, w.newRow(c)), append(moved, w)
 	}
 	rs, err := s.apply(ctx, cs)
