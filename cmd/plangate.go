@@ -30,7 +30,7 @@ func (o *gateOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.kind, "gate", "", "what judges the sample: ledger, or dlq-only: nothing came back (default: by what the queue has)")
 	f.Var(lengthFlag{to: &o.observe}, "observe", "how long the gate waits for what becomes of the sample (default: the policy's, else 5m)")
 	share := func(to **float64, name, usage string) {
-		f.Var(parsedFlag[float64]{to, classify.ParseShare, percent, "share"}, name, usage)
+		f.Var(parsedFlag[float64]{to, classify.ParseShare, classify.FormatShare, "share"}, name, usage)
 	}
 	share(&o.minSuccess, "min-success", "least share that must reach sent (default: the policy's, else 95%)")
 	share(&o.maxReturned, "max-returned", "most that may come back to the dead-letter queue (default: the policy's, else 5%)")
@@ -97,9 +97,6 @@ func thresholdsOf(g classify.Gate) redrive.Thresholds {
 // seconds rounds up, so that a wait is never shorter than what was typed.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// percent is a share as people write it.
-func percent(v float64) string { return strconv.FormatFloat(v*100, 'g', 4, 64) + "%" }
-
 // gateRows say in a table what a plan's first sample is and must meet.
 func gateRows(p redrive.Plan) [][]string {
 	var rows [][]string
@@ -113,7 +110,7 @@ func gateRows(p redrive.Plan) [][]string {
 }
 
 func thresholdText(t redrive.Thresholds) string {
-	s := fmt.Sprintf("sent ≥ %s, returned ≤ %s, throttled ≤ %s", percent(t.MinSuccess), percent(t.MaxReturned), percent(t.MaxThrottled))
+	s := fmt.Sprintf("sent ≥ %s, returned ≤ %s, throttled ≤ %s", classify.FormatShare(t.MinSuccess), classify.FormatShare(t.MaxReturned), classify.FormatShare(t.MaxThrottled))
 	if t.MaxP95Seconds > 0 {
 		s += ", p95 ≤ " + span(t.MaxP95Seconds)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/crash"
 	"github.com/redrivectl/redrivectl/reconcile"
 )
@@ -222,7 +223,7 @@ func (f Figures) trips(t Thresholds, kind string, size int) []string {
 	var broken []string
 	hold := func(n int, what string, share float64, of int) {
 		if float64(n) > share*float64(of)+tiny {
-			broken = append(broken, fmt.Sprintf("%d of the last %d %s, and at most %s of %d may", n, f.Redrives, what, percent(share), of))
+			broken = append(broken, fmt.Sprintf("%d of the last %d %s, and at most %s of %d may", n, f.Redrives, what, classify.FormatShare(share), of))
 		}
 	}
 	if kind == GateLedger {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/classify"
 )
 
 // Verdict is what a gate says of a canary. Only a pass goes on by itself.
@@ -270,7 +271,7 @@ func (f Figures) against(t Thresholds, kind string) (broken, open []string) {
 		return func(k int) bool { return float64(k) > limit*float64(n)+tiny }
 	}
 	if kind == GateDLQOnly {
-		hold("came back", span{f.Returned, f.Returned}, above(t.MaxReturned), "at most "+percent(t.MaxReturned))
+		hold("came back", span{f.Returned, f.Returned}, above(t.MaxReturned), "at most "+classify.FormatShare(t.MaxReturned))
 		if f.Blind != "" {
 			open = append(open, "whether any came back is not known: "+f.Blind)
 		} else if f.Returned > 0 {
@@ -278,13 +279,13 @@ func (f Figures) against(t Thresholds, kind string) (broken, open []string) {
 		}
 		return broken, open
 	}
-	hold("sent", span{f.Sent, f.Sent + f.Pending}, func(k int) bool { return float64(k) < t.MinSuccess*float64(n)-tiny }, "at least "+percent(t.MinSuccess))
+	hold("sent", span{f.Sent, f.Sent + f.Pending}, func(k int) bool { return float64(k) < t.MinSuccess*float64(n)-tiny }, "at least "+classify.FormatShare(t.MinSuccess))
 	back := span{f.Returned, f.Returned + f.Pending}
 	if f.Blind != "" {
 		back.most += f.Failed // nobody saw whether they are back
 	}
-	hold("came back", span{back.least, min(n, back.most)}, above(t.MaxReturned), "at most "+percent(t.MaxReturned))
-	hold("throttled", span{f.Throttled, min(n, f.Throttled+f.Pending)}, above(t.MaxThrottled), "at most "+percent(t.MaxThrottled))
+	hold("came back", span{back.least, min(n, back.most)}, above(t.MaxReturned), "at most "+classify.FormatShare(t.MaxReturned))
+	hold("throttled", span{f.Throttled, min(n, f.Throttled+f.Pending)}, above(t.MaxThrottled), "at most "+classify.FormatShare(t.MaxThrottled))
 	if t.MaxP95Seconds > 0 && f.Sent+f.Pending > 0 {
 		allowed := (f.Sent + f.Pending) / 20 // that many of 100 in 20 may be slower
 		hold("took longer than "+seconds(t.MaxP95Seconds), span{f.Slow, f.Slow + f.Untimed + f.Pending}, func(k int) bool { return k > allowed }, "at most 5%")
@@ -295,7 +296,5 @@ func (f Figures) against(t Thresholds, kind string) (broken, open []string) {
 // tiny is less than any two shares of countable jobs are apart, and more than
 // their rounding.
 const tiny = 1e-6
-
-func percent(share float64) string { return fmt.Sprintf("%.4g%%", share*100) }
 
 func seconds(s float64) string { return time.Duration(s * float64(time.Second)).String() }

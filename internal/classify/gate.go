@@ -95,6 +95,9 @@ func ParseShare(s string) (float64, error) {
 	return v, nil
 }
 
+// FormatShare is a share as ParseShare reads it.
+func FormatShare(v float64) string { return strconv.FormatFloat(v*100, 'g', 4, 64) + "%" }
+
 // canary is the size of a sample, or CanaryAuto.
 type canary int
 

@@ -4,8 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
 )
@@ -39,11 +37,17 @@ func fromSQS(e entry) (broker.Message, error) {
 		}
 		m.Attributes = append(m.Attributes, a)
 	}
-	system, err := e.object("Attributes")
+	object, err := e.object("Attributes")
 	if err != nil {
 		return m, err
 	}
-	return m, sqsSystem(&m, system)
+	system := make(map[string]string, len(object))
+	for _, name := range object.names() {
+		if system[name], err = object.text(name); err != nil {
+			return m, fmt.Errorf("attribute %s: %w", name, err)
+		}
+	}
+	return m, m.SetSQSSystem(system)
 }
 
 // sqsAttribute reads one typed attribute; a binary value is base64.
@@ -66,41 +70,4 @@ func sqsAttribute(name string, raw json.RawMessage) (broker.Attribute, error) {
 		return a, fmt.Errorf("attribute %q: %w", name, err)
 	}
 	return a, nil
-}
-
-// sqsSystem reads the attributes that SQS sets. Those with a field of their own
-// fill it; all others are kept under their names.
-func sqsSystem(m *broker.Message, as fields) error {
-	for _, name := range as.names() {
-		value, err := as.text(name)
-		if err != nil {
-			return fmt.Errorf("attribute %s: %w", name, err)
-		}
-		switch name {
-		case "SentTimestamp":
-			m.SentAt, err = millis(value)
-		case "ApproximateFirstReceiveTimestamp":
-			m.FirstReceivedAt, err = millis(value)
-		case "ApproximateReceiveCount":
-			m.Receives, err = strconv.Atoi(value)
-		case "DeadLetterQueueSourceArn":
-			m.Origin = value
-		case "MessageGroupId":
-			m.OrderKey = value
-		default:
-			m.System = append(m.System, broker.Attribute{Name: name, Type: "String", Value: []byte(value)})
-		}
-		if err != nil {
-			return fmt.Errorf("attribute %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-func millis(s string) (time.Time, error) {
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return time.UnixMilli(n).UTC(), nil
 }

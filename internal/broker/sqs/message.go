@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,48 +32,13 @@ func (q *Queue) message(m types.Message) (broker.Message, error) {
 		}
 		out.Attributes = append(out.Attributes, a)
 	}
-	if err := systemAttributes(&out, m.Attributes); err != nil {
+	if err := out.SetSQSSystem(m.Attributes); err != nil {
 		return out, fmt.Errorf("message %s of %s: %w", id, q.facts.name, err)
 	}
 	if r := q.facts.retention; r > 0 && !out.SentAt.IsZero() {
 		out.ExpiresAt = out.SentAt.Add(r)
 	}
 	return out, nil
-}
-
-// systemAttributes reads what the service says of a copy. What has a field of
-// its own fills it; the rest is kept under its name.
-func systemAttributes(m *broker.Message, as map[string]string) error {
-	for _, name := range slices.Sorted(maps.Keys(as)) {
-		value := as[name]
-		var err error
-		switch types.MessageSystemAttributeName(name) {
-		case types.MessageSystemAttributeNameSentTimestamp:
-			m.SentAt, err = millis(value)
-		case types.MessageSystemAttributeNameApproximateFirstReceiveTimestamp:
-			m.FirstReceivedAt, err = millis(value)
-		case types.MessageSystemAttributeNameApproximateReceiveCount:
-			m.Receives, err = strconv.Atoi(value)
-		case types.MessageSystemAttributeNameDeadLetterQueueSourceArn:
-			m.Origin = value
-		case types.MessageSystemAttributeNameMessageGroupId:
-			m.OrderKey = value
-		default:
-			m.System = append(m.System, broker.Attribute{Name: name, Type: "String", Value: []byte(value)})
-		}
-		if err != nil {
-			return fmt.Errorf("attribute %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-func millis(s string) (time.Time, error) {
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return time.UnixMilli(n).UTC(), nil
 }
 
 // entryOf is a message to send. The attributes keep their types, with whatever
