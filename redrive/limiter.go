@@ -128,6 +128,19 @@ func (t *turn) less(k int) {
 	t.ahead, t.limiter.ahead = t.ahead-k, t.limiter.ahead-k
 }
 
+// room is how many of k the rate in force still has places for within the lead. It is
+// fewer than the turn asked for only where the rate was lowered since.
+func (t *turn) room(k int) int {
+	l := t.limiter
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k = min(k, l.n)
+	for k > 0 && l.freeIn(k, l.ahead-t.ahead) > lead {
+		k--
+	}
+	return k
+}
+
 // begin takes up to k places, and returns how many. The first call of over says
 // that their starts are over; all of them count.
 func (t *turn) begin(ctx context.Context, k int) (n int, over func(), err error) {

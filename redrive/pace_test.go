@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,4 +234,90 @@ func (b *witness) Publish(ctx context.Context, to string, ms []broker.Outgoing) 
 	}
 	b.m.takes(1500 * time.Millisecond)
 	return rs
+}
+
+// meeting is a broker of two workers. The first has its publish, its release and its
+// acknowledgement throttled, a window apart, while the second receives, and then the
+// run is stopped.
+type meeting struct {
+	throttling
+	w        *world
+	receives atomic.Int32
+	both     chan struct{} // the second receives
+	slow     chan struct{} // the rate is down
+	stop     context.CancelFunc
+}
+
+func (b *meeting) Capabilities() broker.Capabilities {
+	c := b.Broker.Capabilities()
+	c.MaxBatch = 5
+	return c
+}
+
+func (b *meeting) Receive(ctx context.Context, r broker.Request) ([]broker.Delivery, error) {
+	if b.receives.Add(1) == 2 {
+		close(b.both)
+		<-b.slow
+	}
+	return b.Broker.Receive(ctx, r)
+}
+
+func (b *meeting) Publish(ctx context.Context, to string, ms []broker.Outgoing) []broker.Result {
+	<-b.both
+	if b.now("publish") {
+		return append(refusedAll(1), b.Broker.Publish(ctx, to, ms[1:])...)
+	}
+	return b.Broker.Publish(ctx, to, ms)
+}
+
+func (b *meeting) Release(ctx context.Context, ds []broker.Delivery) []broker.Result {
+	if b.now("release") {
+		b.w.pass(1100 * time.Millisecond)
+		b.Broker.Release(ctx, ds)
+		return refusedAll(len(ds))
+	}
+	return b.Broker.Release(ctx, ds)
+}
+
+func (b *meeting) Ack(ctx context.Context, ds []broker.Delivery) []broker.Result {
+	if b.now("ack") {
+		b.w.pass(1100 * time.Millisecond)
+		defer close(b.slow)
+		defer b.stop()
+		return refusedAll(len(ds))
+	}
+	return b.Broker.Ack(ctx, ds)
+}
+
+// TestThrottledStops: a batch that was received before the rate went down begins no
+// more than has a place at once, so that a stop need not wait for the rest of it.
+func TestThrottledStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dead("k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8", "k9")
+	id := w.plan(func(r *redrive.Request) { r.Rate = 10 })
+	ctx, stop := context.WithCancel(w.ctx)
+	defer stop()
+	var stopped time.Time
+	r := w.runner("run1")
+	r.Broker = &meeting{
+		throttling: throttling{r.Broker, map[string]int{"publish": 1, "release": 1, "ack": 1}}, w: w,
+		both: make(chan struct{}), slow: make(chan struct{}), stop: func() { stopped = w.clock(); stop() },
+	}
+	r.Workers = 2
+	e, err := r.Run(ctx, string(id))
+	if !errors.Is(err, context.Canceled) || e.State != redrive.RunInterrupted || e.Pace.Slowed != 3 {
+		t.Fatalf("%s, slowed %d times: %v", e.State, e.Pace.Slowed, err)
+	}
+	intents := 0
+	w.must(w.store.FindAudit(w.ctx, audit.Query{Run: "run1", Phase: audit.Intent}, func(audit.Entry) error { intents++; return nil }))
+	if took := w.clock().Sub(stopped); intents > 6 || took > time.Second {
+		t.Errorf("%d jobs begun, and it took %s to stop", intents, took)
+	}
+	w.pass(time.Hour)
+	e, err = w.runner("run1").Resume(w.ctx, "run1")
+	w.must(err)
+	if w.work(); e.Report.Redriven != 10 || len(w.sends) != 10 {
+		t.Errorf("%+v, %d sent", e.Report, len(w.sends))
+	}
 }

@@ -39,7 +39,7 @@ type work struct {
 // next; an error stops the run, and what it leaves open is for resume.
 //
 //  1. receive and match (receive.go)
-//  2. re-check
+//  2. re-check; what the rate has no place for any more goes back
 //  3. archive what is settled or discarded; intent, durable
 //  4. ledger, by compare-and-set
 //  5. publish; outcome, durable
@@ -50,7 +50,7 @@ type work struct {
 // refuses the records of a lease that is another's.
 func (s *session) carry(ctx context.Context, ws []*work) error {
 	steps := []func(context.Context, []*work) ([]*work, error){
-		s.recheck, s.keep, s.intend, s.change, s.publish, s.acknowledge,
+		s.recheck, s.fit, s.keep, s.intend, s.change, s.publish, s.acknowledge,
 	}
 	for _, step := range steps {
 		if len(ws) == 0 {
@@ -176,6 +176,15 @@ func (it *Item) differs(now Item, at time.Time) string {
 	default:
 		return ""
 	}
+}
+
+// fit gives back what the rate, lowered since the batch asked for its part, has no
+// place for. Nothing of it was begun here, and a later batch waits for its places
+// where a stop ends the wait.
+func (s *session) fit(ctx context.Context, ws []*work) ([]*work, error) {
+	n := ws[0].turn.room(len(ws))
+	s.giveBack(ctx, ws[n:]...)
+	return ws[:n], nil
 }
 
 // keep writes the archive of what leaves its queue without going anywhere, or
