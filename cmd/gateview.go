@@ -12,6 +12,8 @@ import (
 const (
 	verdictNone    = "none"    // the plan has no canary
 	verdictPending = "pending" // not judged yet
+	// verdictUnreadable: what is on record of it is not what it was.
+	verdictUnreadable = "unreadable"
 )
 
 // gateView is the gate shape of docs/json-output.md.

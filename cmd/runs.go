@@ -33,6 +33,9 @@ type runRecordView struct {
 func newRunRecordView(r redrive.RunRecord, now time.Time) runRecordView {
 	v := runRecordView{Holder: r.Holder, Lives: r.Lives, StartedAt: r.StartedAt.UTC(), EndedAt: moment(r.EndedAt), Asked: newWishView(r.Wish)}
 	v.Run, v.Plan, v.Queue, v.State, v.Gate = string(r.ID), string(r.Plan), r.Queue, string(r.State), newGateView(r.Gate)
+	if r.GateFault != "" {
+		v.Gate.Verdict, v.Gate.Why = verdictUnreadable, &r.GateFault
+	}
 	v.report(r.Report)
 	v.Glass = text(term.Mask(r.BreakGlass))
 	v.paced(r.Pace)
@@ -65,13 +68,16 @@ func newRunsListCmd(a *app) *cobra.Command {
 		Use: "list [QUEUE]", Short: "List runs, newest first",
 		Long: `List runs, newest first. With --watch, show how far the living ones are until none
 lives any more, and then the list. With -o jsonl that prints each run that lives at
-each change. Ctrl-C ends the watch alone.`,
+each change. Ctrl-C ends the watch alone.
+
+A run of whose gate the record cannot be read is listed without a verdict, and the
+exit code is 3.`,
 		Example: "  redrivectl runs list\n  redrivectl runs list digests -o json\n  redrivectl runs list --watch", Args: atMostOne("QUEUE"),
 		ValidArgsFunction: a.completeQueues,
 		RunE:              func(c *cobra.Command, args []string) error { return a.listRuns(c.Context(), optional(args), watch) },
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "wait until no run lives")
-	return exits(c, exitRefused, exitInterrupted)
+	return exits(c, exitPartly, exitRefused, exitInterrupted)
 }
 
 func (a *app) listRuns(ctx context.Context, queue string, watch bool) error {
@@ -93,7 +99,21 @@ func (a *app) listRuns(ctx context.Context, queue string, watch bool) error {
 	if watch && len(views) > 0 {
 		return a.watchRuns(ctx, queue)
 	}
-	return a.print(runsResult(views))
+	return a.printRuns(views)
+}
+
+// printRuns lists runs. One whose gate cannot be read makes the list partial.
+func (a *app) printRuns(views []runRecordView) error {
+	if err := a.print(runsResult(views)); err != nil {
+		return err
+	}
+	for _, v := range views {
+		if v.Gate.Verdict == verdictUnreadable {
+			a.note("run %s: %s", v.Run, *v.Gate.Why)
+			return silently(exitPartly)
+		}
+	}
+	return nil
 }
 
 func (a *app) runViews(ctx context.Context, st *store.Store, queue string) ([]runRecordView, error) {
@@ -164,6 +184,9 @@ func (v runView) loud(said string) string {
 // asked and has not come to yet.
 func (v runRecordView) stateText() string {
 	state := redrive.RunState(v.State)
+	if v.Gate.Verdict == verdictUnreadable {
+		return v.State + " (its gate cannot be read)"
+	}
 	if state != redrive.RunRunning && state != redrive.RunPaused {
 		return v.State
 	}

@@ -68,7 +68,7 @@ func (a *app) printWatched(views []runRecordView) error {
 	if a.output == outputJSONL {
 		return nil
 	}
-	return a.print(runsResult(views))
+	return a.printRuns(views)
 }
 
 // runsNow reads the runs as they are now.

@@ -158,6 +158,9 @@ type RunRecord struct {
 	Report     Report // as of the last End; zero while it never ended
 	Pace       Pace   // as of its last batch; zero where it never told
 	Gate       GateState
+	// GateFault is why what is on record of its gate cannot be read, so that Gate says
+	// nothing. ListRuns alone sets it: of one run, LoadRun fails.
+	GateFault string
 }
 
 // Report is what a run did, by count of the plan's items. The counts add up:

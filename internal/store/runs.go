@@ -327,7 +327,8 @@ func (s *Store) LoadRun(ctx context.Context, prefix string) (redrive.RunRecord, 
 	return r, err
 }
 
-// ListRuns is every run of the queue, or of all, newest first.
+// ListRuns is every run of the queue, or of all, newest first. A gate that cannot be
+// read is the fault of its run alone.
 func (s *Store) ListRuns(ctx context.Context, queue string) ([]redrive.RunRecord, error) {
 	var rs []redrive.RunRecord
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -340,7 +341,10 @@ func (s *Store) ListRuns(ctx context.Context, queue string) ([]redrive.RunRecord
 	}
 	for i := range rs {
 		if rs[i].Gate, err = s.Gate(ctx, rs[i].ID); err != nil {
-			return nil, err
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			rs[i].Gate, rs[i].GateFault = redrive.GateState{}, err.Error()
 		}
 	}
 	return rs, nil
