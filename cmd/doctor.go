@@ -30,7 +30,8 @@ ledger, the provider's look-up, the audit log. Nothing is changed, no message is
 read, and nothing is sent.
 
 Without QUEUE all configured queues are examined. A finding is an error when a
-redrive could not work or would not be safe, and a warning when it may be meant.`,
+redrive could not work or would not be safe, and a warning when it may be meant. An
+error ends with exit code 1.`,
 		Example: "  redrivectl doctor\n  redrivectl doctor orders-dlq --strict\n  redrivectl doctor --provider mail -o json",
 		Args:    cobra.ArbitraryArgs, ValidArgsFunction: a.completeQueues,
 		RunE: func(c *cobra.Command, args []string) error {

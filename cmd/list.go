@@ -38,8 +38,8 @@ as you name it.
 What the last look found is kept in the store for 24 hours, without payloads, so
 that plan create --from-capture can select from it.
 
-The argument is a configured queue, or a dump: "-", or an existing path that
-contains "/" or ends in .json or .jsonl. A dump needs no config. It is what the
+The argument is a queue, as the config names it or by its SQS name, URL or ARN, or a
+dump: "-", or an existing path that contains "/" or ends in .json or .jsonl. A dump needs no config. It is what the
 tools of SQS, Pub/Sub, Service Bus, RabbitMQ, Kafka, Sidekiq, BullMQ, asynq,
 Laravel, Symfony and NATS print, recognised by its form: one message, a list, an
 object with a list, or JSON lines. An entry that cannot be read hides no other.`,

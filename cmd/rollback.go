@@ -32,7 +32,8 @@ What a worker has claimed cannot be taken back, and is named, with the state of
 its row. What the run settled had its effect before, and what it discarded is in
 the archive: neither is touched. It takes a ledger that redrivectl may write.
 
-The exit code is 3 where something was claimed, left or unknown. It can be typed
+The exit code is 3 where something was claimed, left or unknown, or where the run
+could not be settled, so that it has not ended. It can be typed
 again: after an interruption it finishes, and after that it changes nothing.`,
 		Example: "  redrivectl rollback 81c2 --reason \"wrong selection\"\n  redrivectl rollback 81c2 --reason \"wrong selection\" --yes -o json",
 		Args:    exactArgs("RUN"),

@@ -106,8 +106,8 @@ func newRunCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "run PLAN", Short: "Carry out an approved plan",
 		Long: `Carry out an approved plan: job by job in the order that makes a crash safe,
-never faster than the plan's rate, nothing new after its expiry, one audit
-record before and after each step. A plan runs once; what a crash or Ctrl-C
+never faster than the plan's rate, nothing new after its expiry, with an audit
+record of each job before anything is done, and of each step once it is. A plan runs once; what a crash or Ctrl-C
 leaves open is settled by "redrivectl resume".
 
 With --break-glass, one person runs a plan alone in an emergency, although it needs

@@ -20,7 +20,7 @@ functions and with the same records, and nothing that they cannot do.
 
 It looks at a queue when you open it, and says when it looked last. Where a look
 leaves every message as it was, it looks again every --every; where a look counts
-as a receive (SQS, Pub/Sub), only by the key r, unless --every-counted is given.
+as a receive (SQS), only by the key r, unless --every-counted is given.
 
 "?" shows the keys of each pane. Off a terminal there is no screen: use list, show,
 plan, approve and run.`
