@@ -27,6 +27,7 @@ var layers = []struct {
 }{
 	{".", []string{"cmd"}},
 	{"cmd", []string{"*"}},
+	{"cmd/quiet", nil},
 	// The screen knows no broker, not even the contract: it cannot publish.
 	{"internal/tui", []string{"redrive", "internal/term"}},
 	{"redrive", []string{"reconcile", "audit", "internal/classify", "internal/job", "internal/broker", "internal/ledger", "internal/provider", "internal/expr", "internal/crash"}},

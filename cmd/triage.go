@@ -9,10 +9,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redrivectl/redrivectl/cmd/quiet"
 	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/internal/tui"
 	"github.com/spf13/cobra"
 )
+
+func init() { quiet.Over() } //nolint:gochecknoinits // What asks the terminal, in its own initialisation, is linked in by the screen.
 
 const triageLong = `Open the interactive screen: queues, their failure classes, the jobs of a class,
 and all that is known of one job. It does what the commands do, by the same
