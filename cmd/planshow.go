@@ -49,7 +49,12 @@ func (o *planShowOptions) run(ctx context.Context, prefix string) error {
 	if err != nil {
 		return notFound("plan", prefix, err)
 	}
-	v := standingView(s)
+	return o.show(ctx, s)
+}
+
+// show prints a plan as it stands.
+func (o *planShowOptions) show(ctx context.Context, s redrive.Standing) error {
+	a, v := o.app, standingView(s)
 	v.Solo, v.Items = a.solo(), s.Plan.Plan.Items
 	if err := o.addDiffs(ctx, &v, s.Plan.Plan); err != nil {
 		return err

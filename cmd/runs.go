@@ -50,7 +50,7 @@ func newRunRecordView(r redrive.RunRecord, now time.Time) runRecordView {
 // soFar counts what a run has done that has not ended, from the audit log: the
 // store keeps a report from a run's end on, or an older one where it was resumed.
 func soFar(ctx context.Context, st *store.Store, r redrive.RunRecord) (redrive.RunRecord, error) {
-	if r.State != redrive.RunRunning && r.State != redrive.RunPaused {
+	if !underWay(r) {
 		return r, nil
 	}
 	p, err := st.LoadPlan(ctx, string(r.Plan))
@@ -58,8 +58,19 @@ func soFar(ctx context.Context, st *store.Store, r redrive.RunRecord) (redrive.R
 		return r, err
 	}
 	ends, err := st.Ends(ctx, r.ID)
-	r.Report = redrive.ReportOf(len(p.Plan.Items), ends)
-	return r, err
+	return counted(r, len(p.Plan.Items), ends), err
+}
+
+func underWay(r redrive.RunRecord) bool {
+	return r.State == redrive.RunRunning || r.State == redrive.RunPaused
+}
+
+// counted is soFar of what was read already.
+func counted(r redrive.RunRecord, items int, ends map[string]redrive.ItemEnd) redrive.RunRecord {
+	if underWay(r) {
+		r.Report = redrive.ReportOf(items, ends)
+	}
+	return r
 }
 
 func newRunsListCmd(a *app) *cobra.Command {
@@ -259,6 +270,11 @@ func (a *app) showView(ctx context.Context, st *store.Store, r redrive.RunRecord
 	if err != nil {
 		return runRecordView{}, err
 	}
+	return a.viewOf(ctx, st, r)
+}
+
+// viewOf is showView of a run that is counted.
+func (a *app) viewOf(ctx context.Context, st *store.Store, r redrive.RunRecord) (runRecordView, error) {
 	open, err := st.OpenIntents(ctx, r.ID)
 	if err != nil {
 		return runRecordView{}, err

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,69 +15,56 @@ import (
 
 // Plans are what plan list shows, and which of them wait for the person here.
 func (d *triageDesk) Plans(ctx context.Context) (plans []tui.Plan, err error) {
-	err = d.wish(nil, func(a *app) error {
-		st, err := a.storeIfAny(ctx)
-		if err != nil || st == nil {
-			return err
+	err = d.wishPlans(ctx, &listener{}, func(_ *app, ap *redrive.Approver) error {
+		all, err := ap.Standings(ctx, "", redrive.PlanState.Live)
+		for _, s := range all {
+			plans = append(plans, newTriagePlan(ap, s))
 		}
-		vs, err := a.plans(ctx, st, "", redrive.PlanState.Live)
-		if err != nil {
-			return err
-		}
-		mine, err := a.waiting(ctx, st, "")
-		for _, v := range vs {
-			plans = append(plans, tui.Plan{
-				ID: v.Plan, Queue: v.Queue, State: v.State, Items: v.ItemCount, Tier: v.Tier, Given: v.Given, Needed: v.Needed,
-				Approved: v.Approved, Mine: mine[v.Plan], Requester: v.Requester, Reason: v.Reason, ExpiresAt: v.ExpiresAt,
-			})
-		}
-		return err
+		return withHint(err, "redrivectl audit verify")
 	})
 	return plans, err
-}
-
-// waiting are the plans that wait for the person here, by their whole names.
-func (a *app) waiting(ctx context.Context, st *store.Store, queue string) (map[string]bool, error) {
-	who, err := a.who()
-	if err != nil {
-		return nil, err
-	}
-	ap := a.approver(st)
-	ap.Who = who
-	ss, err := ap.Waiting(ctx, queue)
-	mine := map[string]bool{}
-	for _, s := range ss {
-		mine[string(s.Plan.ID)] = true
-	}
-	return mine, err
 }
 
 // Plan is what plan show says.
 func (d *triageDesk) Plan(ctx context.Context, id string) (p tui.Plan, err error) {
 	l := &listener{}
-	err = d.wishFor(l, func(a *app) error {
-		if err := (&planShowOptions{app: a, items: true}).run(ctx, id); err != nil {
-			return err
+	err = d.wishPlans(ctx, l, func(a *app, ap *redrive.Approver) error {
+		s, err := ap.Standing(ctx, id)
+		if err != nil {
+			return notFound("plan", id, err)
 		}
+		p = newTriagePlan(ap, s)
+		return (&planShowOptions{app: a, items: true}).show(ctx, s)
+	})
+	if err == nil && p.ID == "" {
+		err = notFound("plan", id, redrive.ErrNotFound)
+	}
+	p.Rows = l.rows()
+	return p, err
+}
+
+// wishPlans asks something of the store's plans, as the person here; nothing where
+// there is no store yet.
+func (d *triageDesk) wishPlans(ctx context.Context, l *listener, ask func(*app, *redrive.Approver) error) error {
+	return d.wishFor(l, func(a *app) error {
 		st, err := a.storeIfAny(ctx)
 		if err != nil || st == nil {
 			return err
 		}
-		mine, err := a.waiting(ctx, st, "")
-		p.Mine = mine[id]
-		return err
+		ap := a.approver(st)
+		if ap.Who, err = a.who(); err != nil {
+			return err
+		}
+		return ask(a, ap)
 	})
-	if err != nil {
-		return p, err
-	}
-	v, ok := l.printed[0].Object.(planView)
-	if !ok {
-		return p, errors.New("no plan was shown")
-	}
+}
+
+func newTriagePlan(ap *redrive.Approver, s redrive.Standing) tui.Plan {
+	v := standingView(s)
 	return tui.Plan{
 		ID: v.Plan, Queue: v.Queue, State: v.State, Items: v.ItemCount, Tier: v.Tier, Given: v.Given, Needed: v.Needed, Approved: v.Approved,
-		Mine: p.Mine, Requester: v.Requester, Reason: v.Reason, ExpiresAt: v.ExpiresAt, Rows: l.rows(),
-	}, nil
+		Mine: ap.WaitsForMe(s), Requester: v.Requester, Reason: v.Reason, ExpiresAt: v.ExpiresAt,
+	}
 }
 
 // Runs are what runs list shows.
@@ -96,32 +82,37 @@ func (d *triageDesk) Runs(ctx context.Context) (runs []tui.Run, err error) {
 	return runs, nil
 }
 
-// RunOf looks at a plan's run as runs show --watch does.
+// RunOf looks at a plan's run as runs show --watch does. The plan, which may be
+// long, is loaded once.
 func (d *triageDesk) RunOf(ctx context.Context, plan string) (r tui.Run, found bool, err error) {
 	err = d.wish(nil, func(a *app) error {
-		var id redrive.RunID
-		err := a.withStoreNow(ctx, func(st *store.Store) error {
+		return a.withStoreNow(ctx, func(st *store.Store) error {
 			sp, err := st.LoadPlan(ctx, plan)
-			id = sp.Run
-			return err
+			if err != nil || sp.Run == "" {
+				return err
+			}
+			rec, err := st.LoadRun(ctx, string(sp.Run))
+			if err != nil {
+				return err
+			}
+			ends, err := st.Ends(ctx, sp.Run)
+			if err != nil {
+				return err
+			}
+			v, err := a.viewOf(ctx, st, counted(rec, len(sp.Plan.Items), ends))
+			if err != nil {
+				return err
+			}
+			r, found = newTriageRun(v), true
+			r.Rows = runRows(rowsOf(v.showResult()), classRows(sp.Plan.Items, ends))
+			return nil
 		})
-		if err != nil || id == "" {
-			return err
-		}
-		v, err := a.lookAtRun(ctx, id)
-		if err != nil {
-			return err
-		}
-		r, found = newTriageRun(v), true
-		classes, err := a.classRows(ctx, id, plan)
-		r.Rows = runRows(rowsOf(v.showResult()), classes)
-		return err
 	})
 	return r, found, err
 }
 
 // firstOfRun is what a person who watches a run reads first.
-var firstOfRun = []string{"gate", "canary", "thresholds", "promoted by", "asked", "because", "rate"}
+var firstOfRun = []string{"gate", "canary", "circuit breaker", "window", "thresholds", "promoted by", "asked", "because", "rate"}
 
 // runRows are what runs show says of a run, in the order in which it is read on a
 // small screen: what decides on it, outcomes by class, and then the rest.
@@ -140,40 +131,29 @@ func runRows(rows, classes []tui.Row) []tui.Row {
 
 // classRows count by class how the items of a run were closed so far, and why those
 // that went wrong did.
-func (a *app) classRows(ctx context.Context, run redrive.RunID, plan string) (rows []tui.Row, err error) {
-	err = a.withStoreNow(ctx, func(st *store.Store) error {
-		sp, err := st.LoadPlan(ctx, plan)
-		if err != nil {
-			return err
+func classRows(items []redrive.Item, ends map[string]redrive.ItemEnd) (rows []tui.Row) {
+	classes, wrong := map[string]map[string]int{}, map[string]int{}
+	for _, it := range items {
+		e, closed := ends[it.Copy.String()]
+		if !closed {
+			continue
 		}
-		ends, err := st.Ends(ctx, run)
-		if err != nil {
-			return err
+		class := string(it.Class)
+		if classes[class] == nil {
+			classes[class] = map[string]int{}
 		}
-		classes, wrong := map[string]map[string]int{}, map[string]int{}
-		for _, it := range sp.Plan.Items {
-			e, closed := ends[it.Copy.String()]
-			if !closed {
-				continue
-			}
-			class := string(it.Class)
-			if classes[class] == nil {
-				classes[class] = map[string]int{}
-			}
-			classes[class][e.Result]++
-			if e.Reason != "" {
-				wrong[e.Result+": "+term.Mask(e.Reason)]++
-			}
+		classes[class][e.Result]++
+		if e.Reason != "" {
+			wrong[e.Result+": "+term.Mask(e.Reason)]++
 		}
-		for _, class := range slices.Sorted(maps.Keys(classes)) {
-			rows = append(rows, tui.Row{Name: class, Value: counts(classes[class])})
-		}
-		for _, why := range slices.Sorted(maps.Keys(wrong)) {
-			rows = append(rows, tui.Row{Name: "not done", Value: fmt.Sprintf("%d %s", wrong[why], why)})
-		}
-		return nil
-	})
-	return rows, err
+	}
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		rows = append(rows, tui.Row{Name: class, Value: counts(classes[class])})
+	}
+	for _, why := range slices.Sorted(maps.Keys(wrong)) {
+		rows = append(rows, tui.Row{Name: "not done", Value: fmt.Sprintf("%d %s", wrong[why], why)})
+	}
+	return rows
 }
 
 func newTriageRun(v runRecordView) tui.Run {

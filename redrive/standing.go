@@ -56,11 +56,16 @@ func (a *Approver) Waiting(ctx context.Context, queue string) ([]Standing, error
 	}
 	var mine []Standing
 	for _, s := range all {
-		if a.mayApprove(s, a.Actor.Name, len(s.Plan.Plan.Items)) == nil {
+		if a.WaitsForMe(s) {
 			mine = append(mine, s)
 		}
 	}
 	return mine, nil
+}
+
+// WaitsForMe reports that the person acting may approve the plan now.
+func (a *Approver) WaitsForMe(s Standing) bool {
+	return a.mayApprove(s, a.Actor.Name, len(s.Plan.Plan.Items)) == nil
 }
 
 func (a *Approver) verified(ctx context.Context, sp StoredPlan) (Standing, error) {
