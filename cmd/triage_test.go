@@ -127,6 +127,13 @@ func (s *seat) sees(pattern string) string {
 	}
 }
 
+// yes answers a question, once the screen takes an answer.
+func (s *seat) yes(question string) {
+	s.t.Helper()
+	s.sees(`(?s)` + question + `.*\[y/n\]`)
+	s.types("y")
+}
+
 // types gives keys to the screen. Text is typed as it is; the others have names.
 func (s *seat) types(keys ...string) {
 	s.t.Helper()
@@ -164,8 +171,7 @@ func TestTriageToAFinishedRun(t *testing.T) {
 	requester.sees(`> timeout +\d+`)
 
 	requester.types("c")
-	requester.sees(`Fence and move ledger rows of digests \(--class "timeout"\) by what`)
-	requester.types("y")
+	requester.yes(`Fence and move ledger rows of digests \(--class "timeout"\) by what`)
 	requester.sees("reconcile: done")
 	requester.sees(`\d+  accepted`)
 	requester.types("esc")
@@ -177,8 +183,7 @@ func TestTriageToAFinishedRun(t *testing.T) {
 	requester.types("the outage is over, ticket 4711", "enter")
 	items := requester.sees(`items +(\d+)`)
 	requester.types("F")
-	requester.sees(`Freeze a plan of ` + items + ` items on digests \(approval: one\)`)
-	requester.types("y")
+	requester.yes(`Freeze a plan of ` + items + ` items on digests \(approval: one\)`)
 	requester.sees("waiting, 0 of 1 approvals")
 
 	approver := sitDown(t.Context(), t, dir, "approver", tui.Options{})
@@ -192,16 +197,14 @@ func TestTriageToAFinishedRun(t *testing.T) {
 	approver.types("1", "enter")
 	approver.sees("why you agree")
 	approver.types("looked at it", "enter")
-	approver.sees("1 items that you")
-	approver.types("y")
+	approver.yes("1 items that you")
 	approver.sees("it has " + items + " items, not 1")
 	approver.types("A")
 	approver.sees("how many items")
 	approver.types(items, "enter")
 	approver.sees("why you agree")
 	approver.types("looked at it", "enter")
-	approver.sees("You state that you agree")
-	approver.types("y")
+	approver.yes("You state that you agree")
 	approver.sees("approved; S carries it out")
 	if code := approver.leaves(); code != exitDone {
 		t.Errorf("the approver's screen ends with %d: %s", code, approver.errs)
@@ -209,8 +212,7 @@ func TestTriageToAFinishedRun(t *testing.T) {
 
 	requester.sees("approved; S carries it out")
 	requester.types("S")
-	requester.sees(`Run plan [0-9a-f]{12} on digests: .* at most 50/s`)
-	requester.types("y")
+	requester.yes(`Run plan [0-9a-f]{12} on digests: .* at most 50/s`)
 	requester.sees("finished: " + items + " of " + items)
 	requester.sees("timeout +.*redriven")
 	if code := requester.leaves(); code != exitDone {
@@ -252,8 +254,7 @@ func TestTriageInterruptsItsRun(t *testing.T) {
 	s.types("end", "enter", "slowly", "enter")
 	s.sees("reason +slowly")
 	s.types("F")
-	s.sees("Freeze a plan")
-	s.types("y")
+	s.yes("Freeze a plan")
 	plan := s.sees(`plan +([0-9a-f]{40,})`)
 	approve := demoCommand(t, "approve", plan[:12], "--items", s.sees(`items +(\d+)`), "--reason", "seen", "--config", filepath.Join(dir, "redrivectl.yaml"))
 	approve.Env = append(approve.Env, "REDRIVECTL_ACTOR=approver", "XDG_STATE_HOME="+filepath.Join(dir, "state"))
@@ -262,12 +263,10 @@ func TestTriageInterruptsItsRun(t *testing.T) {
 	}
 	s.sees("approved; S carries it out")
 	s.types("S")
-	s.sees("Run plan")
-	s.types("y")
+	s.yes("Run plan")
 	s.sees("running: [1-9]")
 	s.types("q")
-	s.sees("It would finish its batch in flight")
-	s.types("y")
+	s.yes("It would finish its batch in flight")
 	if code := s.leaves(); code != exitInterrupted {
 		t.Errorf("the screen ends with %d", code)
 	}
@@ -313,19 +312,42 @@ func TestTriagePromotes(t *testing.T) {
 	s.types("enter")
 	s.sees("approved; S carries it out")
 	s.types("S")
-	s.sees("Run plan")
-	s.types("y")
-	s.sees("its gate was inconclusive: P promotes it")
+	s.yes("Run plan")
+	s.sees("it waits for a person: P promotes it")
 	s.sees(`canary +2 of 2 handed over: 0 sent, 0 failed, 2 without an outcome`)
 	s.types("P")
 	s.sees("why the run")
 	s.types("looked at the inbox", "enter")
-	s.sees("go on with all of its plan, though its gate is")
-	s.types("y")
+	s.yes("go on with all of its plan, though its gate is")
 	s.sees(fmt.Sprintf("finished: %d of %d", plan.ItemCount, plan.ItemCount))
 	s.sees("promoted by +requester at .*: looked at the inbox")
 	if code := s.leaves(); code != exitDone {
 		t.Errorf("the screen ends with %d: %s", code, s.errs)
 	}
 	checkAuditOf(t, dir)
+}
+
+// TestTriageOnATrippedRun: a run whose circuit breaker tripped waits for a person as
+// one at its gate does, and is not said to be at its gate.
+func TestTriageOnATrippedRun(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "world")
+	if stdout, stderr, code := demoOutput(t, "demo", "--scenario", "breaker", "--dir", dir, "--jobs", "60", "--seed", "3"); code != exitGate {
+		t.Fatalf("exit code %d:\n%s\n%s", code, stdout, stderr)
+	}
+	s := sitDown(t.Context(), t, dir, "approver", tui.Options{})
+	s.sees("> digests")
+	s.types("w")
+	s.sees("paused by its circuit")
+	s.types("enter")
+	s.sees(`(?s)paused by its circuit breaker: .*it waits for a person: P promotes it, X\s+ends it.*circuit breaker +tripped: .*thresholds`)
+	s.types("P")
+	s.sees("why the run may go on all the same:")
+	s.types("the credential is right again", "enter")
+	s.sees(`(?s)go on with all of its plan, though its circuit\s+breaker\s+tripped: .*\[y/n\]`)
+	s.types("n")
+	s.sees("not confirmed; nothing was changed")
+	if code := s.leaves(); code != exitDone {
+		t.Errorf("the screen ends with %d: %s", code, s.errs)
+	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/internal/tui"
 	"github.com/redrivectl/redrivectl/redrive"
 	"github.com/spf13/cobra"
@@ -187,7 +189,7 @@ func (d *triageDesk) planOptions(a *app, f tui.Form) (*planOptions, error) {
 
 // Draft is plan create --dry-run.
 func (d *triageDesk) Draft(ctx context.Context, f tui.Form) (tui.Draft, error) {
-	var out tui.Draft
+	out := tui.Draft{Edit: editCommand(f)}
 	flags := map[string]string{"reason": "not typed yet"}
 	for name, value := range f.Flags {
 		if value != "" {
@@ -211,7 +213,7 @@ func (d *triageDesk) Draft(ctx context.Context, f tui.Form) (tui.Draft, error) {
 	if !ok {
 		return out, errors.New("no plan was drafted")
 	}
-	out = tui.Draft{Items: v.ItemCount, Tier: v.Tier, Approved: v.Needed == 0, Held: heldBy(v.Held)}
+	out.Items, out.Tier, out.Approved, out.Held = v.ItemCount, v.Tier, v.Needed == 0, heldBy(v.Held)
 	shown := []string{"items", "actions", "classes", "approval", "rate", "expires", "canary", "thresholds", "left out", "held"}
 	for _, r := range l.rows() {
 		if slices.Contains(shown, r.Name) {
@@ -219,6 +221,44 @@ func (d *triageDesk) Draft(ctx context.Context, f tui.Form) (tui.Draft, error) {
 		}
 	}
 	return out, nil
+}
+
+// manyJobs is from how many jobs on a command names them in a file.
+const manyJobs = 4
+
+// editCommand is what makes a form's plan with edited payloads, first without keeping
+// it: what an edit changes is to be looked at, which the screen does not offer.
+func editCommand(f tui.Form) string {
+	said := "redrivectl plan create " + shellQuote(f.Queue)
+	add := func(flag string, values ...string) {
+		for _, v := range values {
+			said += " --" + flag + " " + shellQuote(v)
+		}
+	}
+	add("class", f.Select.Class...)
+	add("region", f.Select.Region...)
+	add("schema", f.Select.Schema...)
+	if f.Select.Where != "" {
+		add("where", f.Select.Where)
+	}
+	if len(f.Select.Jobs) < manyJobs {
+		add("job", f.Select.Jobs...)
+	} else {
+		add("jobs-from", "FILE")
+	}
+	if f.Select.All {
+		said += " --all"
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Flags)) {
+		switch value := f.Flags[name]; {
+		case value == "" || name == "reason":
+		case value == "true": // of those that take no value
+			said += " --" + name
+		default:
+			add(name, value)
+		}
+	}
+	return term.Mask(said) + " --edit FILTER --reason WHY --dry-run"
 }
 
 // heldBy counts what is held by why and by what it needs, the most first.

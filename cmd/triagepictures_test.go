@@ -29,7 +29,7 @@ var triagePictures = []struct {
 	shows string
 }{
 	{"triage-classes.svg", "The failure classes of a queue on the triage screen", nil, `> timeout`},
-	{"triage-reconcile.svg", "Verdicts of a reconciliation on the triage screen", []string{"c", "await Fence and move", "y"}, "reconcile: done"},
+	{"triage-reconcile.svg", "Verdicts of a reconciliation on the triage screen", []string{"c", "await Fence and move(?s).*\\[y/n\\]", "y"}, "reconcile: done"},
 	{"triage-job.svg", "One job on the triage screen", []string{"esc", "await trend", "enter", "await shown, sorted", "enter"}, "what was attempted"},
 	{"triage-plan.svg", "A plan in the making on the triage screen", []string{"esc", "await shown, sorted", "n"}, `items +\d+`},
 }

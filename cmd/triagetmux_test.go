@@ -84,6 +84,13 @@ func (w window) sees(pattern string) string {
 	}
 }
 
+// yes answers a question, once the screen takes an answer.
+func (w window) yes(question string) {
+	w.t.Helper()
+	w.sees(`(?s)` + question + `.*\[y/n\]`)
+	w.keys("y")
+}
+
 // TestTriageInATerminal: in a real terminal of 80 by 24, a class is filtered,
 // reconciled, planned, approved by the second person from another terminal, run,
 // paused, resumed and finished.
@@ -102,8 +109,7 @@ func TestTriageInATerminal(t *testing.T) {
 	a.keys("Enter")
 	a.sees(`digests › class:timeout`)
 	a.keys("c")
-	a.sees("Fence and move ledger rows")
-	a.keys("y")
+	a.yes("Fence and move ledger rows")
 	a.sees("reconcile: done")
 	a.keys("Escape")
 	a.sees("shown, sorted by oldest")
@@ -121,8 +127,7 @@ func TestTriageInATerminal(t *testing.T) {
 	a.keys("Enter")
 	items := a.sees(`items +(\d+)`)
 	a.keys("F")
-	a.sees("Freeze a plan")
-	a.keys("y")
+	a.yes("Freeze a plan")
 	a.sees("waiting, 0 of 1 approvals")
 
 	b.sees("> digests")
@@ -137,25 +142,21 @@ func TestTriageInATerminal(t *testing.T) {
 	b.sees("why you agree")
 	b.text("looked at it")
 	b.keys("Enter")
-	b.sees("You state that you agree")
-	b.keys("y")
+	b.yes("You state that you agree")
 	b.sees("approved; S carries it out")
 
 	a.sees("approved; S carries it out")
 	a.keys("S")
-	a.sees("Run plan")
-	a.keys("y")
+	a.yes("Run plan")
 	a.sees(`running: [1-9]\d* of `)
 	a.keys("p")
 	a.sees("why the run is to pause")
 	a.text("look first")
 	a.keys("Enter")
-	a.sees("Pause run")
-	a.keys("y")
+	a.yes("Pause run")
 	a.sees("(?m)^paused: ")
 	a.keys("o")
-	a.sees("go on[?] It was paused by requester: look first")
-	a.keys("y")
+	a.yes("go on[?] It was paused by requester: look first")
 	a.sees("finished: " + items + " of " + items)
 	b.keys("w")
 	b.sees("> [0-9a-f]{12} .*finished")

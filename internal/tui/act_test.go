@@ -146,6 +146,95 @@ func TestLeavingARun(t *testing.T) {
 	}
 }
 
+// The plan takes the place of the form that it was made in, wherever that is by then,
+// and whatever else is shown stays.
+func TestFreezingLeavesOtherPanes(t *testing.T) {
+	t.Parallel()
+	freeze := []string{"enter", "n", "end", "enter", `"over"`, "enter", "F"}
+	for _, c := range []struct {
+		name string
+		keys []string
+		want state
+	}{
+		{"another pane was opened", []string{"a"}, state{Panes: inJobs + " › plan 3f9a1c2d4e5f › plans", At: "77aa1c2d4e5f", Shown: 2, Note: "plan create: done"}},
+		{"the form was left", []string{"esc"}, state{Panes: inJobs, At: "c10", Sorted: "oldest", Shown: 7, Note: "plan 3f9a1c2d4e5f is made; a lists it"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			x := drive(t, newFakeDesk(), "digests").press(freeze...)
+			x.slow = true
+			x.press("y")
+			freezing := x.held
+			x.slow, x.held = false, nil
+			x.press(c.keys...).held = freezing
+			if diff := cmp.Diff(c.want, x.release().state()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Pressing a and w again goes to what is open already.
+func TestListsAreOpenedOnce(t *testing.T) {
+	t.Parallel()
+	x := drive(t, newFakeDesk(), "digests").press("a", "a", "w", "w", "a", "w", "a", "down", "enter", "S", "y", "w", "a")
+	if got, want := x.state().Panes, inClasses+" › plans"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := x.press("w", "enter", "w").state().Panes, inClasses+" › plans › runs"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Before the first answer has come nothing is said to be none.
+func TestOneMoment(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"a", "w"} {
+		x := drive(t, newFakeDesk(), "digests")
+		x.slow = true
+		if view := x.press(key).s.View(); strings.Count(view, oneMoment) != 2 || strings.Contains(view, "no ") {
+			t.Errorf("%s shows\n%s", key, view)
+		}
+		if view := x.release().s.View(); strings.Contains(view, oneMoment) {
+			t.Errorf("after the answer %s shows\n%s", key, view)
+		}
+	}
+	x := drive(t, newFakeDesk(), "digests").press(toPlan...)
+	x.slow = true
+	if view := x.press("enter").s.View(); !strings.Contains(view, oneMoment) || strings.Contains(view, "no run") {
+		t.Errorf("a run shows\n%s", view)
+	}
+	if view := x.release().s.View(); !strings.Contains(view, "no run yet") {
+		t.Errorf("after the answer a run shows\n%s", view)
+	}
+}
+
+// A run that waits for a person says so, whatever made it wait, and what lets it go on.
+func TestRunThatWaits(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"paused at its gate", "paused by its circuit breaker"} {
+		d := newFakeDesk()
+		d.run = &Run{ID: "81c2a7b3d4e5", Plan: d.plans[0].ID, Queue: "digests", State: state, Lives: true, Paused: true, AtGate: true, Planned: 7, Left: 5}
+		x := drive(t, d, "digests").press("w", "enter")
+		view := x.size(120, 40).s.View()
+		if want := state + ": 2 of 7; it waits for a person: P promotes it, X ends it"; !strings.Contains(view, want) || strings.Contains(view, "inconclusive") {
+			t.Errorf("%q is not in\n%s", want, view)
+		}
+		if got := x.press("P").state().Input; got != "why the run may go on all the same:" {
+			t.Errorf("P asks %q", got)
+		}
+	}
+}
+
+// What the form does not take it names the command for.
+func TestFormNamesTheCommand(t *testing.T) {
+	t.Parallel()
+	x := drive(t, newFakeDesk(), "digests").press("enter", "n", "end", "up", "enter")
+	if got := x.state(); got.At != flagEdit || got.Note != "type it outside: redrivectl plan create digests --edit FILTER" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // What an act tells arrives while it is under way.
 func TestNewsOfAnAct(t *testing.T) {
 	t.Parallel()

@@ -130,7 +130,7 @@ func (p *classesPane) view(s *Screen, w, h int) []string {
 		}
 	}
 	v.marked = func(i int) bool { return b.classes[p.shown[i].Name] }
-	below := p.below(s, w)
+	below := p.below(s, w, h)
 	return append(p.draw(v, w, h-len(below), s.styles), below...)
 }
 
@@ -143,12 +143,12 @@ func trend(by int) string {
 }
 
 // below says all of the class under the cursor, which columns may cut.
-func (p *classesPane) below(s *Screen, w int) []string {
+func (p *classesPane) below(s *Screen, w, h int) []string {
 	if p.cursor >= len(p.shown) {
 		return nil
 	}
 	c := p.shown[p.cursor]
-	return s.footnotes(w,
+	return s.footnotes(w, h,
 		fmt.Sprintf("%s: effect %s, owner %s, since the screen opened %s", c.Name, or(c.Effect), or(c.Owner), trend(s.book(p.queue).trend(c.Name, c.Count))),
 		"runbook: "+or(c.Runbook))
 }

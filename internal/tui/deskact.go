@@ -21,7 +21,7 @@ type Actor interface {
 // Planner tells what a plan would be.
 type Planner interface {
 	// Draft makes the plan that the form asks for from the last look, and keeps
-	// nothing. A reason is not needed for it.
+	// nothing. A reason is not needed for it. Draft.Edit is told in any case.
 	Draft(ctx context.Context, f Form) (Draft, error)
 	// Plans are those that hold jobs, newest first.
 	Plans(ctx context.Context) ([]Plan, error)
@@ -87,6 +87,7 @@ type Draft struct {
 	Approved bool // it needs no approval
 	Rows     []Row
 	Held     []Held
+	Edit     string // the command that makes this plan with edited payloads
 }
 
 // Held are jobs that need something first.

@@ -12,6 +12,7 @@ type doing struct {
 	step     Step
 	news     []string // what was told on the way, oldest first
 	verdicts []Verdict
+	found    map[string]int // how many there are of each verdict
 	over     bool
 	done     Done
 	err      string
@@ -20,35 +21,6 @@ type doing struct {
 // runs reports that a run is carried out by this.
 func (d *doing) runs() bool {
 	return d.act.Do == DoRun || d.act.Do == DoResume || d.act.Do == DoPromote
-}
-
-// asked is the question about an act, in the engine's words.
-type asked struct {
-	act  Act
-	text string
-	err  error
-	then func(*doing) tea.Cmd
-}
-
-// propose asks the engine what an act would ask, and then the person. then is
-// called when the act has begun; nil: nothing follows.
-func (s *Screen) propose(act Act, then func(*doing) tea.Cmd) tea.Cmd {
-	s.say("one moment")
-	return s.run(func(ctx context.Context) tea.Msg {
-		text, err := s.desk.Question(ctx, act)
-		return asked{act, text, err, then}
-	})
-}
-
-func (s *Screen) put(msg asked) {
-	s.note = note{}
-	if msg.err != nil {
-		s.fail(msg.err)
-		return
-	}
-	act := msg.act
-	act.Agreed = msg.text
-	s.confirm(tidy(msg.text), func() tea.Cmd { return s.begin(act, msg.then) })
 }
 
 // moved tells how far an act has come; ended, how it ended.
@@ -65,7 +37,7 @@ type (
 )
 
 func (s *Screen) begin(act Act, then func(*doing) tea.Cmd) tea.Cmd {
-	d := &doing{act: act, step: Step{What: string(act.Do)}}
+	d := &doing{act: act, step: Step{What: string(act.Do)}, found: map[string]int{}}
 	s.acts = append(s.acts, d)
 	tell := s.throttled(func(p Step) tea.Msg { return moved{d, p} })
 	cmds := []tea.Cmd{s.run(func(ctx context.Context) tea.Msg {
@@ -94,6 +66,7 @@ func (s *Screen) heard(msg moved) {
 		for _, v := range msg.step.Verdicts {
 			tidyAll(&v.JobKey, &v.Verdict, &v.Because)
 			d.verdicts = append(d.verdicts, v)
+			d.found[v.Verdict]++
 		}
 	default:
 		d.step = msg.step
@@ -111,6 +84,8 @@ func (s *Screen) finished(msg ended) tea.Cmd {
 		s.say(string(d.act.Do) + ": done")
 	}
 	switch {
+	case d.act.Do == DoCreate && msg.done.Plan != "":
+		return s.frozen(d)
 	case d.act.Do == DoReconcile:
 		return s.assess(d.act.On)
 	case d.runs():
@@ -163,15 +138,15 @@ func (s *Screen) leave() tea.Cmd {
 	if s.busy() == nil {
 		return tea.Quit
 	}
-	s.confirm(whatLeavingDoes+"Leave?", func() tea.Cmd { return tea.Quit })
-	return nil
+	return s.confirm(whatLeavingDoes+"Leave?", func() tea.Cmd { return tea.Quit })
 }
 
-// stop suspends, once the person knows what that does to a run.
+// stop suspends, once the person knows what that does to a run. A question that is
+// being prepared is left.
 func (s *Screen) stop() tea.Cmd {
+	s.withdraw()
 	if s.busy() == nil {
 		return s.suspend()
 	}
-	s.confirm(whatLeavingDoes+"Suspend?", s.suspend)
-	return nil
+	return s.confirm(whatLeavingDoes+"Suspend?", s.suspend)
 }

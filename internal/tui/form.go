@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"maps"
+	"slices"
 	"strconv"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -34,19 +35,39 @@ var formLines = []formLine{
 	{"expires", "how long the plan is good for"},
 	{"canary", "so many first, as a sample; auto; empty: the policy's"},
 	{"observe", "how long the gate waits for what becomes of the sample"},
+	{"gate", "ledger, or dlq-only: nothing came back; empty: by what there is"},
 	{"min-success", "least share that must reach sent"},
 	{"max-returned", "most that may come back"},
 	{"max-throttled", "most that the provider may throttle"},
 	{"max-p95", "longest time from publish to sent for 95 of 100"},
 	{"fixed", "what was corrected, for classes that wait for it"},
 	{"as", "the class that you claim for jobs of class unknown"},
+	{"to", "destination instead of each job's origin"},
+	{"effects", "idempotent: a repeated effect is harmless"},
+	{"fan-out", "true: every consumer of the destination gets the jobs again"},
+	{"break-order", "true: jobs may overtake earlier ones of their group"},
 	{"accept-provisional", "why a provisional no is good enough"},
 	{"accept-duplicates", "why a second effect is acceptable (two approvers)"},
+	{flagEdit, "not here; enter shows the command to type"},
 	{flagReason, "why, for the approver and the audit log; required"},
 }
 
-// flagReason is the last line, and the only one that has to be filled in.
-const flagReason = "reason"
+// FormFlags are the flags of plan create that a plan in the making offers.
+func FormFlags() []string {
+	names := make([]string, len(formLines))
+	for i, l := range formLines {
+		names[i] = l.flag
+	}
+	return names
+}
+
+const (
+	// flagReason is the last line, and the only one that has to be filled in.
+	flagReason = "reason"
+	// flagEdit needs what this screen has not: the change of each payload, to be
+	// looked at.
+	flagEdit = "edit"
+)
 
 func newFormPane(queue string, sc scope, jobs int) *formPane {
 	return &formPane{words: sc.words, form: Form{
@@ -96,15 +117,12 @@ func (p *formPane) ask(s *Screen) tea.Cmd {
 }
 
 func (p *formPane) told(s *Screen, msg tea.Msg) tea.Cmd {
-	if e, ok := msg.(ended); ok && e.of == p.frozen && e.err == nil && e.done.Plan != "" {
-		s.back()
-		return s.openPlan(e.done.Plan)
-	}
 	d, ok := msg.(drafted)
 	if !ok || d.pane != p || d.number != p.number {
 		return nil
 	}
 	p.asking, p.fault, p.draft = false, "", d.draft
+	p.forget()
 	if d.err != nil {
 		p.fault = why(d.err)
 	}
@@ -132,8 +150,24 @@ func (p *formPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
+// frozen puts the plan that was made in the place of its form, wherever that is.
+func (s *Screen) frozen(d *doing) tea.Cmd {
+	i := slices.IndexFunc(s.panes, func(p pane) bool { f, ok := p.(*formPane); return ok && f.frozen == d })
+	if i < 0 { // it was left
+		s.say("plan " + short(d.done.Plan) + " is made; a lists it")
+		return nil
+	}
+	plan := &planPane{id: d.done.Plan}
+	s.panes[i] = plan
+	return plan.again(s)
+}
+
 func (p *formPane) edit(s *Screen) {
 	l := formLines[p.cursor]
+	if l.flag == flagEdit {
+		s.say("type it outside: " + p.draft.Edit)
+		return
+	}
 	s.ask(l.flag+": "+l.hint, p.form.Flags[l.flag], func(text string) (tea.Cmd, error) {
 		s.input = nil
 		p.form.Flags[l.flag] = text
@@ -150,8 +184,8 @@ func (p *formPane) view(s *Screen, w, h int) []string {
 		}
 		return []string{formLines[i].flag, value}
 	}
-	below := p.below(s, w)
-	rows := max(min(len(formLines)+1, h-len(below)), 5)
+	below := p.lay(w, func() []string { return p.below(s, w) })
+	rows := min(max(min(len(formLines)+1, h-len(below)), 5), h)
 	lines := p.grid.draw(v, w, rows, s.styles)
 	return append(lines, p.show(below, h-rows)...)
 }

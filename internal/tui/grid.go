@@ -55,7 +55,7 @@ func (g *grid) scroll(n, height int) {
 	g.top = max(min(g.top, g.cursor, n-height), g.cursor-height+1, 0)
 }
 
-// sheet is what a grid draws.
+// gridView is what a grid draws.
 type gridView struct {
 	columns []column
 	n       int
@@ -75,8 +75,10 @@ const (
 	toneBad
 )
 
-// draw gives exactly h lines, a head and the rows in sight, each w columns wide.
+// draw gives exactly h lines, a head and the rows in sight, each w columns wide; none
+// where h is below one.
 func (g *grid) draw(v gridView, w, h int, st styles) []string {
+	h = max(h, 0)
 	widths := fit(v.columns, w-2)
 	heads := make([]string, len(v.columns))
 	for j, c := range v.columns {

@@ -21,8 +21,6 @@ type jobPane struct {
 	entries []Entry // of it
 	asking  bool
 	pager
-	drawn   []string // the lines of what is shown, for one width
-	drawnAt int      // which
 }
 
 func newJobPane(queue string, j Job) *jobPane { return &jobPane{queue: queue, job: j} }
@@ -96,7 +94,8 @@ func (p *jobPane) told(s *Screen, msg tea.Msg) tea.Cmd {
 }
 
 func (p *jobPane) take(s *Screen, err error, keep func()) {
-	p.asking, p.drawn = false, nil
+	p.asking = false
+	p.forget()
 	if err != nil {
 		s.fail(err)
 		return
@@ -108,7 +107,8 @@ func (p *jobPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
 	switch {
 	case p.move(msg):
 	case keys.Timeline.is(msg) && p.time:
-		p.time, p.top, p.drawn = false, 0, nil
+		p.time, p.top = false, 0
+		p.forget()
 	case keys.Timeline.is(msg):
 		return p.line(s)
 	case keys.Form.is(msg):
@@ -141,12 +141,11 @@ func (p *jobPane) reveal(s *Screen, reason string) (tea.Cmd, error) {
 		return nil, errNoReason
 	}
 	s.input = nil
-	s.confirm("Show the secrets of "+p.job.Name()+"? That you did, and why, is recorded in the audit log first.", func() tea.Cmd {
+	return s.confirm("Show the secrets of "+cutMiddle(p.job.Name(), 80)+"? That you did, and why, is recorded in the audit log first.", func() tea.Cmd {
 		c := p.content
 		c.Reveal, c.Reason = true, reason
 		return p.request(s, c)
-	})
-	return nil, nil
+	}), nil
 }
 
 // fetch looks at the queue again for a payload that was not kept. Where that
@@ -158,26 +157,22 @@ func (p *jobPane) fetch(s *Screen) tea.Cmd {
 	if !b.look.LookCounts && !b.queue.LookCounts {
 		return p.request(s, c)
 	}
-	s.confirm("Look at "+tidy(p.queue)+" again for the payload? It counts as a receive of the messages that are looked at.", func() tea.Cmd {
+	return s.confirm("Look at "+tidy(p.queue)+" again for the payload? It counts as a receive of the messages that are looked at.", func() tea.Cmd {
 		return p.request(s, c)
 	})
-	return nil
 }
 
 func (p *jobPane) view(s *Screen, w, h int) []string {
-	if p.drawn == nil || p.drawnAt != w {
-		p.drawn, p.drawnAt = p.lay(s, w), w
-	}
-	return p.pager.show(p.drawn, h)
+	return p.show(p.lay(w, func() []string { return p.rows(s, w) }), h)
 }
 
-// lay writes out all lines of what is shown.
-func (p *jobPane) lay(s *Screen, w int) []string {
+// rows writes out all lines of what is shown.
+func (p *jobPane) rows(s *Screen, w int) []string {
 	switch {
 	case p.time:
 		return p.layTime(w)
 	case !p.known:
-		return []string{"", pad("  asking", w)}
+		return []string{"", pad("  "+oneMoment, w)}
 	}
 	var lines []string
 	for _, sec := range p.sheet.Sections {

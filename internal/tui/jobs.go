@@ -277,7 +277,7 @@ var jobColumns = []column{
 func (p *jobsPane) view(s *Screen, w, h int) []string {
 	v := gridView{columns: p.columns(), n: len(p.shown.order), empty: "no job passes the filter"}
 	if p.shown.jobs == nil && s.book(p.queue).look.Total > 0 {
-		v.empty = "one moment"
+		v.empty = oneMoment
 	}
 	v.cells = func(i int) []string {
 		j := p.shown.at(i)
@@ -287,7 +287,7 @@ func (p *jobsPane) view(s *Screen, w, h int) []string {
 		}
 	}
 	v.marked = func(i int) bool { return s.book(p.queue).marks[p.shown.at(i).ID] }
-	below := p.below(s, w)
+	below := p.below(s, w, h)
 	return append(p.draw(v, w, h-len(below), s.styles), below...)
 }
 
@@ -301,7 +301,7 @@ func (p *jobsPane) columns() []column {
 }
 
 // below says all of the job under the cursor, which columns may cut.
-func (p *jobsPane) below(s *Screen, w int) []string {
+func (p *jobsPane) below(s *Screen, w, h int) []string {
 	if p.cursor >= len(p.shown.order) {
 		return nil
 	}
@@ -312,5 +312,5 @@ func (p *jobsPane) below(s *Screen, w int) []string {
 		j.Action + ", needs " + or(j.Needs),
 		j.Reason,
 	}
-	return s.footnotes(w, texts...)
+	return s.footnotes(w, h, texts...)
 }

@@ -9,7 +9,7 @@ import (
 type keymap struct {
 	Up, Down, PageUp, PageDown, Top, Bottom Key
 	Open, Back, Help, Quit, Suspend         Key
-	Look                                    Key
+	Look, Again, Describe                   Key
 
 	Filter, Condition, Clear, Sort, Reverse Key
 
@@ -50,6 +50,8 @@ var keys = keymap{
 	Quit:     bind("q ^c", "quit", "quit", "q", "ctrl+c"),
 	Suspend:  bind("^z", "suspend", "suspend; what is under way is given up first, so that it holds nothing meanwhile", "ctrl+z"),
 	Look:     bind("r F5", "look", "look again; the line at the top says whether that counts as a receive", "r", "f5"),
+	Again:    bind("r F5", "now", "ask the store now; the pane does so by itself every second", "r", "f5"),
+	Describe: bind("r F5", "ask", "ask the brokers again; no message is looked at", "r", "f5"),
 
 	Filter:    bind("/", "filter", "show what has these words, or class:, region:, schema: with values apart by commas", "/"),
 	Condition: bind(":", "condition", "show what a CEL condition lets pass, as plan create --where takes it", ":"),
@@ -73,7 +75,7 @@ var keys = keymap{
 	Watch:   bind("enter → l", "watch", "watch the plan's run", "enter", "right", "l"),
 	Pause:   bind("p", "pause", "pause the run after the batch in flight; asks why, and then once more", "p"),
 	GoOn:    bind("o", "go on", "let a paused run go on, or resume a dead one here; asks first", "o"),
-	Promote: bind("P", "promote", "let a run go on whose gate was inconclusive; asks why, and then once more", "P"),
+	Promote: bind("P", "promote", "let a run go on whose gate was inconclusive, or whose circuit breaker tripped; asks why, and then once more", "P"),
 	Abort:   bind("X", "abort", "end the run for good; asks why, and then once more", "X"),
 
 	Form:     bind("f", "form", "payload as JSON, text or hex", "f"),
@@ -100,19 +102,20 @@ func Panes() []Keys {
 	with := func(own ...Key) []Key { return append(append([]Key{}, own...), everywhere...) }
 	return []Keys{
 		{"everywhere", append([]Key{keys.Help}, walk...)},
-		{paneQueues, with(keys.Open, keys.Look, keys.Sort, keys.Reverse)},
+		{paneQueues, with(keys.Open, keys.Describe, keys.Sort, keys.Reverse)},
 		{paneClasses, with(keys.Open, keys.Mark, keys.Reconcile, keys.Create, keys.Look, keys.Sort, keys.Reverse, keys.Unmark)},
 		{paneJobs, with(keys.Open, keys.Mark, keys.Filter, keys.Condition, keys.Reconcile, keys.Create, keys.MarkAll, keys.Unmark, keys.Clear,
 			keys.Sort, keys.Reverse, keys.Look)},
 		{paneJob, with(keys.Form, keys.Reveal, keys.Fetch, keys.Timeline)},
 		{paneReconcile, with()},
 		{paneForm, with(keys.Edit, keys.Freeze)},
-		{panePlans, with(keys.Open, keys.Look)},
+		{panePlans, with(keys.Open, keys.Again)},
 		{panePlan, with(keys.Approve, keys.Reject, keys.Start, keys.Watch)},
-		{paneRuns, with(keys.Open, keys.Look)},
+		{paneRuns, with(keys.Open, keys.Again)},
 		{paneRun, with(keys.Pause, keys.GoOn, keys.Abort, keys.Promote)},
-		{"question", []Key{keys.Yes, keys.No}},
-		{"input line", []Key{keys.Accept, keys.Cancel}},
+		{paneProposal, []Key{keys.Cancel}},
+		{paneQuestion, []Key{keys.Yes, keys.No}},
+		{paneInput, []Key{keys.Accept, keys.Cancel}},
 	}
 }
 
@@ -129,6 +132,13 @@ const (
 	panePlan      = "plan"
 	paneRuns      = "runs"
 	paneRun       = "run"
+)
+
+// Names of what takes the keys in a pane's place.
+const (
+	paneProposal = "question being prepared"
+	paneQuestion = "question"
+	paneInput    = "input line"
 )
 
 // keysOf are a pane's own keys.

@@ -3,6 +3,7 @@ package tui
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func TestKeysAreApart(t *testing.T) {
 	for _, p := range panes {
 		taken := map[string]string{}
 		own := p.Keys
-		if p.Pane != "question" && p.Pane != "input line" && p.Pane != "everywhere" {
+		if !slices.Contains([]string{paneProposal, paneQuestion, paneInput, "everywhere"}, p.Pane) {
 			own = append(append([]Key{}, own...), panes[0].Keys...)
 		}
 		for _, k := range own {

@@ -10,107 +10,26 @@ import (
 	"github.com/redrivectl/redrivectl/internal/term"
 )
 
-// watching is a pane that looks again at every tick.
-type watching interface {
-	again(s *Screen) tea.Cmd
-}
-
-// plansPane lists the plans that hold jobs. Those that wait for the person here
+// plansList lists the plans that hold jobs. Those that wait for the person here
 // come first.
-type plansPane struct {
-	grid
-	at     string
-	shown  []Plan
-	asking bool
-}
-
-func (s *Screen) openPlans() tea.Cmd {
-	p := &plansPane{}
-	s.push(p)
-	return p.again(s)
-}
-
-func (p *plansPane) name() string  { return panePlans }
-func (p *plansPane) title() string { return "plans" }
-
-func (p *plansPane) status(*Screen) string {
-	mine := 0
-	for _, x := range p.shown {
-		if x.Mine {
-			mine++
-		}
-	}
-	return plural(len(p.shown), "plan") + " with jobs, " + strconv.Itoa(mine) + " waiting for your approval"
-}
-
-// planned are the plans as they stand.
-type planned struct {
-	pane  *plansPane
-	plans []Plan
-	err   error
-}
-
-func (p *plansPane) again(s *Screen) tea.Cmd {
-	if p.asking || s.top() != pane(p) {
-		return nil
-	}
-	p.asking = true
-	return s.run(func(ctx context.Context) tea.Msg {
-		ps, err := s.desk.Plans(ctx)
-		for i := range ps {
-			ps[i].tidy()
-		}
+var plansList = list[Plan]{
+	pane: panePlans,
+	ask: func(ctx context.Context, d Desk) ([]Plan, error) {
+		ps, err := d.Plans(ctx)
 		slices.SortStableFunc(ps, func(x, y Plan) int { return rank(y.Mine) - rank(x.Mine) })
-		return planned{p, ps, err}
-	})
-}
-
-func rank(first bool) int {
-	if first {
-		return 1
-	}
-	return 0
-}
-
-func (p *plansPane) told(s *Screen, msg tea.Msg) tea.Cmd {
-	m, ok := msg.(planned)
-	if !ok || m.pane != p {
-		return nil
-	}
-	p.asking = false
-	if m.err != nil {
-		s.fail(m.err)
-		return nil
-	}
-	p.shown = m.plans
-	if i := slices.IndexFunc(p.shown, func(x Plan) bool { return x.ID == p.at }); i >= 0 {
-		p.cursor = i
-	}
-	p.clamp(len(p.shown))
-	p.mind()
-	return nil
-}
-
-func (p *plansPane) mind() {
-	if p.cursor < len(p.shown) {
-		p.at = p.shown[p.cursor].ID
-	}
-}
-
-func (p *plansPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
-	switch {
-	case p.move(msg, len(p.shown)):
-		p.mind()
-	case keys.Look.is(msg):
-		return p.again(s)
-	case keys.Open.is(msg) && p.cursor < len(p.shown):
-		return s.openPlan(p.shown[p.cursor].ID)
-	}
-	return nil
-}
-
-func (p *plansPane) view(s *Screen, w, h int) []string {
-	v := gridView{n: len(p.shown), empty: "no plan holds jobs", columns: []column{
+		return ps, err
+	},
+	tidy: (*Plan).tidy,
+	id:   func(p *Plan) string { return p.ID },
+	says: func(ps []Plan) string {
+		mine := 0
+		for _, p := range ps {
+			mine += rank(p.Mine)
+		}
+		return plural(len(ps), "plan") + " with jobs, " + strconv.Itoa(mine) + " waiting for your approval"
+	},
+	empty: "no plan holds jobs",
+	columns: []column{
 		{head: "plan", least: 12},
 		{head: "queue", least: 10, grow: 1},
 		{head: "state", least: 8},
@@ -119,92 +38,80 @@ func (p *plansPane) view(s *Screen, w, h int) []string {
 		{head: "expires", least: 7, right: true},
 		{head: "requester", least: 9, grow: 1},
 		{head: "reason", least: 20, grow: 3, from: 100},
-	}}
-	v.cells = func(i int) []string {
-		x := p.shown[i]
+	},
+	cells: func(s *Screen, p *Plan) []string {
 		return []string{
-			short(x.ID), x.Queue, x.State, term.Count(int64(x.Items)), fmt.Sprintf("%d of %d", x.Given, x.Needed), left(s.now(), x.ExpiresAt), x.Requester, x.Reason,
+			short(p.ID), p.Queue, p.State, term.Count(int64(p.Items)), fmt.Sprintf("%d of %d", p.Given, p.Needed), left(s.now(), p.ExpiresAt),
+			p.Requester, p.Reason,
 		}
-	}
-	v.tone = func(i int) tone {
-		if p.shown[i].Mine {
+	},
+	tone: func(p *Plan) tone {
+		if p.Mine {
 			return toneWarn
 		}
 		return toneNone
-	}
-	var below []string
-	if p.cursor < len(p.shown) {
-		x := p.shown[p.cursor]
+	},
+	below: func(p *Plan) string {
 		text := "it does not wait for you"
-		if x.Mine {
+		if p.Mine {
 			text = "it waits for your approval"
 		}
-		below = s.footnotes(w, text+"; reason: "+or(x.Reason))
+		return text + "; reason: " + or(p.Reason)
+	},
+	open: func(s *Screen, p *Plan) tea.Cmd {
+		plan := &planPane{id: p.ID}
+		s.push(plan)
+		return plan.again(s)
+	},
+}
+
+// rank is 1 for what comes first.
+func rank(first bool) int {
+	if first {
+		return 1
 	}
-	return append(p.draw(v, w, h-len(below), s.styles), below...)
+	return 0
 }
 
 // short is a long ID as a list shows it.
-func short(id string) string { return id[:min(len(id), 12)] }
+func short(id string) string { return cutPlain(tidy(id), 12) }
 
 // planPane shows one plan, and takes what can be done with it.
 type planPane struct {
 	pager
-	id     string
-	plan   Plan
-	known  bool
-	asking bool
-}
-
-func (s *Screen) openPlan(id string) tea.Cmd {
-	p := &planPane{id: id}
-	s.push(p)
-	return p.again(s)
+	polled[Plan]
+	id string
 }
 
 func (p *planPane) name() string  { return panePlan }
 func (p *planPane) title() string { return "plan " + short(p.id) }
 
 func (p *planPane) status(*Screen) string {
+	x := p.value
 	switch {
 	case !p.known:
-		return "asking"
-	case p.plan.Mine:
+		return oneMoment
+	case x.Mine:
 		return "it waits for your approval: A"
-	case p.plan.State == "approved":
+	case x.State == "approved":
 		return "approved; S carries it out"
 	default:
-		return fmt.Sprintf("%s, %d of %d approvals", p.plan.State, p.plan.Given, p.plan.Needed)
+		return fmt.Sprintf("%s, %d of %d approvals", x.State, x.Given, x.Needed)
 	}
-}
-
-// opened is the plan as it stands.
-type opened struct {
-	pane *planPane
-	plan Plan
-	err  error
 }
 
 func (p *planPane) again(s *Screen) tea.Cmd {
-	if p.asking || s.top() != pane(p) {
-		return nil
-	}
-	p.asking = true
-	return s.run(func(ctx context.Context) tea.Msg {
+	return p.poll(s, func(ctx context.Context) (Plan, error) {
 		x, err := s.desk.Plan(ctx, p.id)
 		x.tidy()
-		return opened{p, x, err}
+		return x, err
 	})
 }
 
 func (p *planPane) told(s *Screen, msg tea.Msg) tea.Cmd {
-	if m, ok := msg.(opened); ok && m.pane == p {
-		p.asking = false
-		if m.err != nil {
-			s.fail(m.err)
-			return nil
-		}
-		p.plan, p.known = m.plan, true
+	was := p.value.Rows
+	if p.take(s, msg) && !slices.Equal(was, p.value.Rows) {
+		p.forget()
 	}
 	return nil
 }
@@ -249,4 +156,6 @@ func (s *Screen) askReason(act Act, label string) {
 	})
 }
 
-func (p *planPane) view(_ *Screen, w, h int) []string { return p.show(layRows(p.plan.Rows, w), h) }
+func (p *planPane) view(_ *Screen, w, h int) []string {
+	return p.show(p.lay(w, func() []string { return layRows(p.value.Rows, w) }), h)
+}

@@ -24,6 +24,9 @@ func (p *queuesPane) name() string  { return paneQueues }
 func (p *queuesPane) title() string { return "queues" }
 
 func (p *queuesPane) status(*Screen) string {
+	if len(p.shown) == 0 {
+		return "asking the brokers"
+	}
 	return plural(len(p.shown), "queue") + ", sorted by " + p.words() + "; describing them looked at no message"
 }
 
@@ -31,7 +34,7 @@ func (p *queuesPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
 	switch {
 	case p.move(msg, len(p.shown)):
 		p.mind()
-	case keys.Look.is(msg):
+	case keys.Describe.is(msg):
 		return s.describe()
 	case p.sorted(msg):
 		p.arrange(s)

@@ -41,7 +41,7 @@ func (p *jobsPane) scope(s *Screen) (scope, bool) {
 	case p.filter.Select.Empty():
 		return scope{redrive.Selection{All: true}, "all jobs of " + tidy(p.queue)}, true
 	default:
-		return scope{p.filter.Select, p.filter.String()}, true
+		return scope{p.filter.Select, tidy(p.filter.String())}, true
 	}
 }
 

@@ -3,8 +3,9 @@ package tui
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -33,7 +34,7 @@ type Screen struct {
 	parent  context.Context //nolint:containedctx // The screen's own life, which commands of bubbletea are not given.
 	ctx     context.Context //nolint:containedctx // The same until the next suspension.
 	end     context.CancelFunc
-	under   works
+	under   *works
 	send    func(tea.Msg)
 
 	width, height int
@@ -41,6 +42,7 @@ type Screen struct {
 	books         map[string]*book
 	help          bool
 	input         *input    // a line being typed; nil: none
+	proposal      *proposal // whose question is being prepared; nil: none
 	question      *question // that waits for an answer; nil: none
 	note          note
 	acts          []*doing // under way, or done since the screen opened
@@ -53,7 +55,7 @@ type note struct {
 }
 
 func newScreen(ctx context.Context, d Desk, o Options) *Screen {
-	s := &Screen{desk: d, options: o, styles: newStyles(o.Output, o.Color), parent: ctx, width: cmp.Or(o.Width, 80), height: cmp.Or(o.Height, 24), books: map[string]*book{}}
+	s := &Screen{desk: d, options: o, styles: newStyles(o.Output, o.Color), parent: ctx, under: newWorks(), width: cmp.Or(o.Width, 80), height: cmp.Or(o.Height, 24), books: map[string]*book{}}
 	s.ctx, s.end = context.WithCancel(ctx)
 	s.panes = []pane{newQueuesPane()}
 	if o.Queue != "" {
@@ -75,33 +77,9 @@ func (s *Screen) run(ask func(ctx context.Context) tea.Msg) tea.Cmd {
 		if !s.under.begin() {
 			return nil
 		}
-		defer s.under.Done()
+		defer s.under.done()
 		return ask(ctx)
 	}
-}
-
-// works count what is under way. Once they are over nothing begins any more.
-type works struct {
-	sync.WaitGroup
-	mu   sync.Mutex
-	over bool
-}
-
-func (w *works) begin() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.over {
-		w.Add(1)
-	}
-	return !w.over
-}
-
-// finish waits for all, and lets nothing begin after it.
-func (w *works) finish() {
-	w.mu.Lock()
-	w.over = true
-	w.mu.Unlock()
-	w.Wait()
 }
 
 // Init asks for what is shown first.
@@ -114,15 +92,18 @@ func (s *Screen) Init() tea.Cmd {
 }
 
 // ticked moves what is told of time, and begins the looks that are due.
-type ticked time.Time
+type ticked struct{}
 
 const tick = time.Second
 
-func (s *Screen) clock() tea.Cmd {
-	if s.options.ticks != nil {
-		return s.options.ticks()
+func (s *Screen) clock() tea.Cmd { return s.later(tick, ticked{}) }
+
+// later tells the screen something after a while.
+func (s *Screen) later(after time.Duration, msg tea.Msg) tea.Cmd {
+	if s.options.later != nil {
+		return s.options.later(after, msg)
 	}
-	return tea.Tick(tick, func(t time.Time) tea.Msg { return ticked(t) })
+	return tea.Tick(after, func(time.Time) tea.Msg { return msg })
 }
 
 func (s *Screen) top() pane { return s.panes[len(s.panes)-1] }
@@ -139,16 +120,14 @@ func (s *Screen) update(msg tea.Msg) tea.Cmd {
 		return s.key(msg)
 	case ticked:
 		cmds := []tea.Cmd{s.due(), s.clock()}
-		for _, p := range s.panes {
-			if w, ok := p.(watching); ok {
-				cmds = append(cmds, w.again(s))
-			}
+		if w, ok := s.top().(watching); ok {
+			cmds = append(cmds, w.again(s))
 		}
 		return tea.Batch(cmds...)
 	case suspended:
-		s.ctx, s.end = context.WithCancel(s.parent)
 		return tea.Suspend
 	case tea.ResumeMsg:
+		s.ctx, s.end = context.WithCancel(s.parent)
 		s.say("back again; what was being looked at was given back before")
 		return s.describe()
 	default:
@@ -162,7 +141,9 @@ func (s *Screen) told(msg tea.Msg) tea.Cmd {
 	cmds := []tea.Cmd{}
 	switch msg := msg.(type) {
 	case asked:
-		s.put(msg)
+		cmds = append(cmds, s.put(msg))
+	case drawn:
+		msg.of.open = true
 	case moved:
 		s.heard(msg)
 	case ended:
@@ -179,11 +160,16 @@ func (s *Screen) key(msg tea.KeyMsg) tea.Cmd {
 	switch {
 	case keys.Suspend.is(msg):
 		return s.stop()
+	case s.small():
+		return s.unseen(msg)
 	case s.help:
 		s.help = false
 		return nil
 	case s.question != nil:
 		return s.answer(msg)
+	case s.proposal != nil:
+		s.proposed(msg)
+		return nil
 	case s.input != nil:
 		return s.typed(msg)
 	case keys.Help.is(msg):
@@ -195,9 +181,9 @@ func (s *Screen) key(msg tea.KeyMsg) tea.Cmd {
 		s.back()
 		return nil
 	case keys.Plans.is(msg):
-		return s.openPlans()
+		return openList(s, plansList)
 	case keys.Runs.is(msg):
-		return s.openRuns()
+		return openList(s, runsList)
 	default:
 		return s.top().key(s, msg)
 	}
@@ -213,19 +199,40 @@ func (s *Screen) back() {
 type suspended struct{}
 
 // suspend ends what is under way before the process stops, since a stopped
-// process could neither renew nor give back what it holds.
+// process could neither renew nor give back what it holds. Until it goes on whatever
+// is asked is given up at once.
 func (s *Screen) suspend() tea.Cmd {
 	s.end()
 	return func() tea.Msg {
-		s.under.Wait()
+		s.under.wait()
 		return suspended{}
 	}
+}
+
+// unseen takes the keys while nothing can be shown: those that change nothing.
+func (s *Screen) unseen(msg tea.KeyMsg) tea.Cmd {
+	switch {
+	case s.question != nil && !keys.Yes.is(msg):
+		return s.answer(msg)
+	case s.question == nil && keys.Quit.is(msg):
+		return s.leave()
+	}
+	return nil
 }
 
 func (s *Screen) say(text string) { s.note = note{text: text} }
 func (s *Screen) fail(err error)  { s.note = note{text: why(err), bad: true} }
 func (s *Screen) now() time.Time  { return s.options.Now() }
-func (s *Screen) small() bool     { return s.width < 40 || s.height < 8 }
+
+// small reports that the terminal cannot show what matters: the whole of a question
+// does, since it says what would be done.
+func (s *Screen) small() bool {
+	return s.width < 40 || s.height < 8 || s.question != nil && len(s.question.lines(s)) > s.mostFoot()-1
+}
+
+// mostFoot is how many lines below the pane leave it two of its own.
+func (s *Screen) mostFoot() int { return s.height - 5 }
+
 func (s *Screen) crumbs() string {
 	names := make([]string, len(s.panes))
 	for i, p := range s.panes {
@@ -237,10 +244,10 @@ func (s *Screen) crumbs() string {
 // View draws the whole screen.
 func (s *Screen) View() string {
 	if s.small() {
-		return cut("make this terminal larger", s.width)
+		return cut("make this terminal larger", s.width) + strings.Repeat("\n", max(s.height-1, 0))
 	}
 	foot := s.foot()
-	if most := s.height - 5; len(foot) > most { // the end of it says what is asked
+	if most := s.mostFoot(); len(foot) > most { // the end of it says what is asked
 		foot = foot[len(foot)-most:]
 	}
 	lines := []string{s.styles.title.Render(pad(cutFront("redrivectl triage  "+s.crumbs(), s.width), s.width))}
@@ -257,15 +264,15 @@ func (s *Screen) View() string {
 }
 
 // footnotes say all of a row, which the columns of a list may cut: below a line that
-// is left free, each in at most two lines.
-func (s *Screen) footnotes(w int, texts ...string) []string {
+// is left free, each in at most two lines, and in no more than their part of h.
+func (s *Screen) footnotes(w, h int, texts ...string) []string {
 	lines := []string{""}
 	for _, t := range texts {
 		for _, l := range fewLines(t, w, 2) {
 			lines = append(lines, s.styles.faint.Render(l))
 		}
 	}
-	return lines[:min(len(lines), max(s.height/3, 1))]
+	return lines[:min(len(lines), h*2/5)]
 }
 
 // foot is what stands below the pane: a question, a line being typed or the news,
@@ -277,6 +284,8 @@ func (s *Screen) foot() []string {
 		return append(s.question.lines(s), hints)
 	case s.input != nil:
 		return append(s.input.lines(s), hints)
+	case s.proposal != nil:
+		return []string{pad(oneMoment+": what "+string(s.proposal.act.Do)+" would do", s.width), hints}
 	default:
 		return append(s.news(), hints)
 	}
@@ -307,8 +316,8 @@ func (s *Screen) progress() string {
 			parts = append(parts, d.step.words())
 		}
 	}
-	for _, b := range s.books {
-		if b.busy {
+	for _, name := range slices.Sorted(maps.Keys(s.books)) {
+		if b := s.books[name]; b.busy {
 			parts = append(parts, b.step.words())
 		}
 	}
@@ -334,13 +343,15 @@ func (s *Screen) hints() string {
 	case s.help:
 		return "any key: back"
 	case s.question != nil:
-		name = "question"
+		name = paneQuestion
+	case s.proposal != nil:
+		name = paneProposal
 	case s.input != nil:
-		name = "input line"
+		name = paneInput
 	}
 	hint := func(k Key) string { return k.Help().Key + " " + k.Help().Desc }
 	last := ""
-	if s.input == nil && s.question == nil {
+	if s.input == nil && s.question == nil && s.proposal == nil {
 		last = hint(keys.Help) // which tells of those that do not fit
 	}
 	text := ""

@@ -43,14 +43,14 @@ func (x *driver) state() state {
 		st.At, st.Sorted, st.Shown = p.at, p.words(), len(p.shown.order)
 	case *formPane:
 		st.At, st.Shown = formLines[p.cursor].flag, p.draft.Items
-	case *plansPane:
-		st.At, st.Shown = short(p.at), len(p.shown)
+	case *listPane[Plan]:
+		st.At, st.Shown = short(p.at), len(p.value)
 	case *planPane:
-		st.At = short(p.plan.ID)
-	case *runsPane:
-		st.At, st.Shown = short(p.at), len(p.shown)
+		st.At = short(p.value.ID)
+	case *listPane[Run]:
+		st.At, st.Shown = short(p.at), len(p.value)
 	case *runPane:
-		st.At = p.run.State
+		st.At = p.value.State
 	case *reconcilePane:
 		st.Shown = len(p.of.verdicts)
 	case *jobPane:
@@ -236,7 +236,7 @@ func TestTimedLooks(t *testing.T) {
 		x := drive(t, d, queue)
 		for range 35 {
 			x.now = x.now.Add(time.Second)
-			x.take(ticked(x.now))
+			x.take(ticked{})
 		}
 		if len(d.asked) != want {
 			t.Errorf("%s was asked %q", queue, d.asked)
@@ -272,6 +272,10 @@ func TestSuspend(t *testing.T) {
 	if _, ok := cmd().(tea.SuspendMsg); !ok {
 		t.Errorf("then came %T", cmd())
 	}
+	if x.s.ctx.Err() == nil {
+		t.Error("something may begin before the process stops")
+	}
+	x.take(tea.ResumeMsg{})
 	if x.s.ctx.Err() != nil {
 		t.Error("nothing can be asked after it")
 	}

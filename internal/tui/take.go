@@ -35,7 +35,7 @@ func (s *Sheet) tidy() {
 }
 
 func (d *Draft) tidy() {
-	tidyAll(&d.Tier)
+	tidyAll(&d.Tier, &d.Edit)
 	tidyRows(d.Rows)
 	for i := range d.Held {
 		tidyAll(&d.Held[i].Why, &d.Held[i].Needs)

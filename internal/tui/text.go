@@ -18,6 +18,9 @@ const longest = 4 << 10
 // nothing stands where there is no value.
 const nothing = "-"
 
+// oneMoment stands where the first answer has not come yet.
+const oneMoment = "one moment"
+
 // tidy makes a text from outside harmless and of bearable length. Every text that
 // a desk gives passes it once, when the screen takes it in.
 func tidy(s string) string {

@@ -40,7 +40,7 @@ type Options struct {
 	// tests are made of it.
 	Frame func(text string)
 
-	ticks func() tea.Cmd // in place of the clock, for tests
+	later func(time.Duration, tea.Msg) tea.Cmd // in place of the clock, for tests
 }
 
 // CrashError is a mistake in this program that ended the screen. The terminal was

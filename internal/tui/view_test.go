@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -108,24 +109,39 @@ func TestHostileTexts(t *testing.T) {
 	for name, text := range map[string]string{
 		"controls":   hostile,
 		"long":       strings.Repeat("A", 1<<20),
-		"wide":       strings.Repeat("漢", 1<<18),
-		"combining":  strings.Repeat("e\u0301\u0302", 1<<17),
-		"emoji":      strings.Repeat("👩‍👩‍👧🇩🇪☺️", 1<<15),
-		"rtl":        strings.Repeat("مرحبا שלום ", 1<<15),
-		"not utf-8":  strings.Repeat("\xff\xfe", 1<<15),
-		"zero width": strings.Repeat("\u200b\u200d\ufeff", 1<<15),
-		"newlines":   strings.Repeat("a\nb\r\n", 1<<15),
+		"wide":       strings.Repeat("漢", 1<<14),
+		"combining":  strings.Repeat("e\u0301\u0302", 1<<13),
+		"emoji":      strings.Repeat("👩‍👩‍👧🇩🇪☺️", 1<<12),
+		"rtl":        strings.Repeat("مرحبا שלום ", 1<<12),
+		"not utf-8":  strings.Repeat("\xff\xfe", 1<<12),
+		"zero width": strings.Repeat("\u200b\u200d\ufeff", 1<<12),
+		"newlines":   strings.Repeat("a\nb\r\n", 1<<12),
 	} {
 		for _, size := range [][2]int{{40, 8}, {80, 24}, {121, 40}, {200, 60}} {
 			t.Run(fmt.Sprintf("%s_%dx%d", name, size[0], size[1]), func(t *testing.T) {
 				t.Parallel()
 				x := drive(t, hostileDesk(text), "").size(size[0], size[1])
 				fits(t, x.s.View(), size[0], size[1])
-				for _, key := range []string{"enter", "enter", "x", "down", "home", "enter", "end", "t", "?", "f", "R", `"` + hostile + `"`, "enter", "y", "esc"} {
+				keys := []string{
+					"enter", "enter", "x", "down", "home", "enter", "end", "t", "?", "f", "R", `"` + hostile + `"`, "enter", "y", "esc", // jobs
+					"c", "n", "c", "y", "down", "end", "esc", // verdicts
+					"n", "end", "enter", `"` + hostile + `"`, "enter", "up", "enter", "F", "n", "up", "enter", "ctrl+u", `"漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字"`, "left", "left", "enter", // a plan in the making
+					"F", "y", "end", // which is then a plan
+					"a", "down", "enter", "A", `"1"`, "enter", `"why"`, "enter", "n", "S", "y", "end", "?", "?", // a run
+					"P", `"` + hostile + `"`, "enter", "esc", "w", "down", "enter",
+				}
+				for _, key := range keys {
 					fits(t, x.press(key).s.View(), size[0], size[1])
 				}
+				for _, do := range []Doing{DoReconcile, DoCreate, DoRun} {
+					if size[0] >= 80 && !slices.ContainsFunc(x.desk.acts(), func(a string) bool { return strings.HasPrefix(a, "do "+string(do)+" ") }) {
+						t.Errorf("%s was not done", do)
+					}
+				}
 				x.desk.err = fmt.Errorf("%s", text)
-				fits(t, x.press("esc", "r").s.View(), size[0], size[1])
+				for _, key := range []string{"r", "esc", "r", "o", "a", "r", "enter", "esc", "esc", "r", "c", "n"} {
+					fits(t, x.press(key).s.View(), size[0], size[1])
+				}
 			})
 		}
 	}
@@ -147,6 +163,13 @@ func hostileDesk(text string) *fakeDesk {
 		Payload:  Payload{Form: text, Text: term.CleanLines(text[:min(len(text), term.DefaultPayloadMax)]), Bytes: len(text)},
 	}
 	d.sheets[text], d.sheets["2"] = sheet, sheet
+	d.question, d.noted = text, text
+	d.plans = []Plan{
+		{ID: text, Queue: text, State: text, Tier: text, Requester: text, Reason: text, Items: 1, Mine: true},
+		{ID: "2" + text, Queue: text, State: text, Tier: text, Requester: text, Reason: text},
+	}
+	d.rows, d.verdicts = []Row{{text, text}, {"", text}}, []Verdict{{text, text, text}, {"1", text, ""}}
+	d.draft = &Draft{Items: 1, Tier: text, Rows: d.rows, Held: []Held{{1, text, text}}, Edit: text}
 	d.lines[text], d.lines["2"] = []Entry{{noon, text, text, text}}, []Entry{{noon, text, text, text}}
 	return d
 }

@@ -1,10 +1,12 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,14 +25,20 @@ type fakeDesk struct {
 	plans  []Plan
 	run    *Run
 	err    error // of every answer
-	asked  []string
+
+	question string // in place of the usual one
+	noted    string // told by a run
+	rows     []Row  // of plans and runs
+	verdicts []Verdict
+	draft    *Draft
+	asked    []string
 }
 
 func (d *fakeDesk) note(format string, args ...any) {
 	d.asked = append(d.asked, fmt.Sprintf(format, args...))
 }
 
-func (d *fakeDesk) Queues(context.Context) ([]Queue, error) { return d.queues, d.err }
+func (d *fakeDesk) Queues(context.Context) ([]Queue, error) { return slices.Clone(d.queues), d.err }
 
 func (d *fakeDesk) Look(_ context.Context, queue string, tell Tell) (Look, error) {
 	d.note("look %s", queue)
@@ -80,19 +88,22 @@ func (d *fakeDesk) Assess(_ context.Context, queue string) (Look, error) {
 
 func (d *fakeDesk) Question(_ context.Context, a Act) (string, error) {
 	d.note("question %s %s", a.Do, a.On)
-	return "Really " + string(a.Do) + "?", d.err
+	return cmp.Or(d.question, "Really "+string(a.Do)+"?"), d.err
 }
 
 func (d *fakeDesk) Do(_ context.Context, a Act, tell Tell) (Done, error) {
 	d.note("do %s on=%s form=%v select=%s items=%d reason=%s agreed=%s", a.Do, a.On, a.Form.Flags, a.Select.Canonical(), a.Items, a.Reason, a.Agreed)
 	if a.Do == DoReconcile {
-		tell(Step{Verdicts: []Verdict{{"digest:2026-W09:customer-0002:v1", "accepted", "found"}, {"digest:2026-W09:customer-0005:v1", "not_accepted", ""}}})
+		tell(Step{Verdicts: d.verdicts})
 	}
 	if a.Do == DoRun {
-		tell(Step{Note: "the run was slowed by the provider"})
+		tell(Step{Note: d.noted})
 		d.run = &Run{
 			ID: "81c2a7b3d4e5f60718293a4b5c6d7e8f", Plan: a.On, Queue: "digests", State: "finished", Ended: true, Planned: 7, Started: noon,
-			Rows: []Row{{"state", "finished"}, {"redriven", "7"}},
+			Rows: d.rows,
+		}
+		if d.draft != nil {
+			d.run.State, d.run.Queue, d.run.ID = d.rows[0].Name, d.rows[0].Name, d.rows[0].Name
 		}
 	}
 	done := Done{Act: a, Rows: []Row{{"state", "finished"}}}
@@ -107,8 +118,12 @@ func (d *fakeDesk) Draft(_ context.Context, f Form) (Draft, error) {
 	if f.Flags["rate"] == "0/s" {
 		return Draft{}, errors.New("--rate: it must be above zero")
 	}
+	if d.draft != nil {
+		return *d.draft, d.err
+	}
 	return Draft{
 		Items: 7, Tier: "self", Approved: true,
+		Edit: "redrivectl plan create " + f.Queue + " --edit FILTER",
 		Rows: []Row{{"items", "7"}, {"approval", "self (proven), 0 of 0 given"}, {"rate", f.Flags["rate"] + ", about 140ms"}, {"held", "4: 4 reconcile"}},
 		Held: []Held{{4, "unknown", "redrivectl reconcile digests --apply"}},
 	}, d.err
@@ -119,7 +134,7 @@ func (d *fakeDesk) Plans(context.Context) ([]Plan, error) { return append([]Plan
 func (d *fakeDesk) Plan(_ context.Context, id string) (Plan, error) {
 	for _, p := range d.plans {
 		if p.ID == id {
-			p.Rows = []Row{{"plan", p.ID}, {"queue", p.Queue}, {"items", strconv.Itoa(p.Items)}, {"approval", p.Tier}}
+			p.Rows = append([]Row{{"plan", p.ID}, {"queue", p.Queue}, {"items", strconv.Itoa(p.Items)}, {"approval", p.Tier}}, d.rows[2:]...)
 			return p, d.err
 		}
 	}
@@ -155,6 +170,8 @@ func newFakeDesk() *fakeDesk {
 			{Name: "orders", Broker: "sqs", Failed: "queue orders: not permitted"},
 		},
 		looks: map[string]Look{}, sheets: map[string]Sheet{}, lines: map[string][]Entry{},
+		noted: "the run was slowed by the provider", rows: []Row{{"state", "finished"}, {"redriven", "7"}},
+		verdicts: []Verdict{{"digest:2026-W09:customer-0002:v1", "accepted", "found"}, {"digest:2026-W09:customer-0005:v1", "not_accepted", ""}},
 	}
 	d.plans = []Plan{
 		{ID: "3f9a1c2d4e5f60718293a4b5c6d7e8f9", Queue: "digests", State: "approved", Items: 7, Tier: "self", Requester: "requester", Reason: "the outage is over", ExpiresAt: noon.Add(2 * time.Hour)},
@@ -201,24 +218,49 @@ type driver struct {
 	desk *fakeDesk
 	now  time.Time
 	quit bool
+
+	unread bool      // questions are not on the screen for long enough
+	slow   bool      // what is asked for is not answered before release
+	held   []tea.Cmd // which is that
 }
 
 func drive(t testing.TB, d *fakeDesk, queue string) *driver {
 	t.Helper()
 	x := &driver{t: t, desk: d, now: noon}
 	x.s = newScreen(t.Context(), d, Options{
-		Queue: queue, Every: 30 * time.Second, Now: func() time.Time { return x.now }, Output: io.Discard, ticks: func() tea.Cmd { return nil },
+		Queue: queue, Every: 30 * time.Second, Now: func() time.Time { return x.now }, Output: io.Discard, later: x.later,
 	})
 	x.s.send = func(m tea.Msg) { x.take(m) }
 	x.do(x.s.Init())
 	return x
 }
 
-func (x *driver) do(cmd tea.Cmd) {
-	if cmd == nil {
-		return
+// later is a clock that never ticks, and on which a question can be read at once.
+func (x *driver) later(_ time.Duration, msg tea.Msg) tea.Cmd {
+	if _, tick := msg.(ticked); tick || x.unread {
+		return nil
 	}
-	x.take(cmd())
+	return func() tea.Msg { return msg }
+}
+
+func (x *driver) do(cmd tea.Cmd) {
+	switch {
+	case cmd == nil:
+	case x.slow:
+		x.held = append(x.held, cmd)
+	default:
+		x.take(cmd())
+	}
+}
+
+// release answers what was asked for meanwhile.
+func (x *driver) release() *driver {
+	held := x.held
+	x.slow, x.held = false, nil
+	for _, cmd := range held {
+		x.do(cmd)
+	}
+	return x
 }
 
 func (x *driver) take(msg tea.Msg) {
