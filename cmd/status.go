@@ -187,7 +187,7 @@ func (a *app) statusLedger(ctx context.Context, q *queue, keys map[string]bool, 
 	pending, orphans := 0, 0
 	w := q.rows()
 	w.States = []ledger.State{ledger.Sending, ledger.Fenced}
-	err = q.ledger.Scan(ctx, w, func(r ledger.Row) error {
+	err = q.scan(ctx, w, func(r ledger.Row) error {
 		pending++
 		if reconcile.Abandoned(r, now, q.cfg.Worker.ClaimLife) && !keys[r.JobKey] {
 			orphans++
