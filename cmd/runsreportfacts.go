@@ -95,7 +95,7 @@ func liftTexts(l redrive.Lifts) (texts []string) {
 	}
 	said("fixed", l.Fixed)
 	said("as", string(l.As))
-	said("accept provisional", l.AcceptProvision)
+	said("accept provisional", l.AcceptProvisional)
 	said("accept duplicates", l.AcceptDuplicates)
 	flag("effects idempotent", l.EffectsByFlag)
 	flag("fan-out", l.FanOut)
