@@ -82,7 +82,7 @@ var (
 // "status 503", "HTTP 503", "error code: 503", "answered 500", "503 Service
 // Unavailable". A number of orders, rows or a sku is not.
 func isStatus(text string, ws []word, i int) bool {
-	if hasReasonPhrase(text[ws[i].end:]) {
+	if phrase, as := reasonPhrase(text[ws[i].end:]); phrase && (as || !isCounted(text, ws, i)) {
 		return true
 	}
 	if i+1 < len(ws) && ws[i+1].text == "from" && startsClause(text, ws, i) {
@@ -158,14 +158,34 @@ func endsClause(text string, ws []word, i int) bool {
 	return i+1 < len(ws) && prepositions[ws[i+1].text]
 }
 
-// hasReasonPhrase reports whether a text goes on with the words that belong to a
-// status.
-func hasReasonPhrase(rest string) bool {
+// isCounted reports whether the number at i belongs to a noun before it, as that of
+// an order does: "order 404 not found".
+func isCounted(text string, ws []word, i int) bool {
+	if startsClause(text, ws, i) || isIntroduced(text, ws, i) {
+		return false
+	}
+	before := ws[i-1].text
+	return !verbs[before] && !codeOwners[before] && !sequels[before] && !prepositions[before] && before != "code" && before != "with"
+}
+
+// reasonPhrase reports whether a text goes on with the words that belong to a
+// status, and whether it has them as RFC 9110 writes them, which prose does not.
+func reasonPhrase(rest string) (found, asWritten bool) {
 	rest = strings.TrimLeft(rest, " :-(\"") // Ruby quotes the phrase
 	for _, p := range reasonPhrases {
 		if hasPrefixFold(rest, p) {
-			return true
+			return true, isTitle(rest[:len(p)])
 		}
 	}
-	return false
+	return false, false
+}
+
+// isTitle reports whether each word begins with a capital.
+func isTitle(phrase string) bool {
+	for w := range strings.FieldsSeq(phrase) {
+		if w[0] < 'A' || w[0] > 'Z' {
+			return false
+		}
+	}
+	return true
 }
