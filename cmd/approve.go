@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -80,18 +81,30 @@ func (o *approveOptions) run(ctx context.Context) error {
 	if namesPlanFile(o.plan) {
 		return o.approveFile()
 	}
-	return o.app.decide(ctx, o.plan, o.reason, func(ap *redrive.Approver) (approveView, error) {
+	return o.app.decide(ctx, o.plan, func(ap *redrive.Approver) (approveView, error) {
 		s, err := ap.Approve(ctx, o.plan, o.items, o.reason)
 		return approveView{Plan: string(s.Plan.ID), Decision: redrive.DecisionApprove, Given: s.Given, Needed: s.Needed, Approved: s.Approved, State: string(s.Plan.State)}, err
 	})
 }
 
-// needReason is for what the audit log must be able to explain.
+// needReason is for what lets something be sent: the audit log must be able to
+// explain it.
 func needReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
 		return usagef("--reason is required: the audit log needs it")
 	}
 	return nil
+}
+
+// reasonFlag is for what stops, holds or takes back: in a hurry it must not fail for
+// want of a reason, and the audit log then says that there was none.
+func reasonFlag(c *cobra.Command, reason *string, usage string) {
+	c.Flags().StringVar(reason, "reason", "", usage+", for the audit log")
+}
+
+// givenReason is what is recorded of a reason that may be left out.
+func givenReason(reason string) string {
+	return cmp.Or(strings.TrimSpace(reason), "no reason given")
 }
 
 func newRejectCmd(a *app) *cobra.Command {
@@ -116,7 +129,7 @@ func (a *app) decisionCmd(name, short, long string, act decision) *cobra.Command
 			return a.takeBack(c.Context(), name, args[0], reason, act)
 		},
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why (required)")
+	reasonFlag(c, &reason, "why")
 	return exits(c, exitRefused, exitAudit)
 }
 
@@ -134,8 +147,8 @@ func (a *app) takeBack(ctx context.Context, name, plan, reason string, act decis
 	if namesPlanFile(plan) {
 		return usagef("%s %s: a file is approved or left; %s the plan where its store is", name, plan, name)
 	}
-	return a.decide(ctx, plan, reason, func(ap *redrive.Approver) (approveView, error) {
-		sp, err := act(ctx, ap, plan, reason)
+	return a.decide(ctx, plan, func(ap *redrive.Approver) (approveView, error) {
+		sp, err := act(ctx, ap, plan, givenReason(reason))
 		return approveView{Plan: string(sp.ID), Decision: name, Needed: sp.Plan.Tier.Needed(), State: string(sp.State)}, err
 	})
 }
@@ -144,10 +157,7 @@ func (a *app) takeBack(ctx context.Context, name, plan, reason string, act decis
 type decision func(ctx context.Context, ap *redrive.Approver, plan, reason string) (redrive.StoredPlan, error)
 
 // decide opens what a decision needs, takes it, and prints how the plan stands.
-func (a *app) decide(ctx context.Context, plan, reason string, act func(*redrive.Approver) (approveView, error)) error {
-	if err := needReason(reason); err != nil {
-		return err
-	}
+func (a *app) decide(ctx context.Context, plan string, act func(*redrive.Approver) (approveView, error)) error {
 	st, err := a.store(ctx)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 func newPauseCmd(a *app) *cobra.Command {
 	o := &controlOptions{app: a, kind: redrive.WishPause}
 	return o.command(&cobra.Command{
-		Use: "pause RUN --reason WHY", Short: "Hold a living run between two batches",
+		Use: "pause RUN", Short: "Hold a living run between two batches",
 		Long: `Ask a run to pause, from any terminal that shares its store. It finishes the
 batch in flight, gives back what it holds of the queue, keeps the queue as its
 own, and sends nothing until "redrivectl resume". Its plan's expiry, a revocation,
@@ -32,7 +32,7 @@ does nothing.`,
 func newAbortCmd(a *app) *cobra.Command {
 	o := &controlOptions{app: a, kind: redrive.WishAbort}
 	return o.command(&cobra.Command{
-		Use: "abort RUN --reason WHY", Short: "End a run for good, after the batch in flight",
+		Use: "abort RUN", Short: "End a run for good, after the batch in flight",
 		Long: `Ask a run to end, from any terminal that shares its store. It finishes the batch
 in flight, gives back what it holds of the queue, settles what is left open
 without sending anything, and ends as aborted. Its plan is finished and frees its
@@ -62,17 +62,10 @@ func (o *controlOptions) command(c *cobra.Command, codes ...int) *cobra.Command 
 	c.Args = exactArgs("RUN")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		o.run = args[0]
-		return o.asked(c.Context())
+		return o.ask(c.Context())
 	}
-	c.Flags().StringVar(&o.reason, "reason", "", "why (required)")
+	reasonFlag(c, &o.reason, "why")
 	return exits(c, codes...)
-}
-
-func (o *controlOptions) asked(ctx context.Context) error {
-	if err := needReason(o.reason); err != nil {
-		return err
-	}
-	return o.ask(ctx)
 }
 
 func (o *controlOptions) ask(ctx context.Context) error {
@@ -98,7 +91,7 @@ func (o *controlOptions) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r, err = by.Ask(ctx, string(r.ID), o.kind, o.reason); err != nil {
+	if r, err = by.Ask(ctx, string(r.ID), o.kind, givenReason(o.reason)); err != nil {
 		return withHint(err, "redrivectl runs show "+o.run)
 	}
 	if !r.Lives { // only an abort is taken for such a run

@@ -26,7 +26,7 @@ type holdOptions struct {
 func newHoldCmd(a *app) *cobra.Command {
 	o := &holdOptions{app: a}
 	c := &cobra.Command{
-		Use:   "hold JOB --to OWNER --reason WHY",
+		Use:   "hold JOB --to OWNER",
 		Short: "Hold a job for manual review until it is released",
 		Long: `Hold a quarantined job for a person to review. Until it is released nothing is
 done with it: no plan takes it, and a run that has it in its plan skips it, also
@@ -58,7 +58,7 @@ show what is held.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.owner, "to", "", "who reviews the job (required)")
-	f.StringVar(&o.reason, "reason", "", "why it is held (required)")
+	reasonFlag(c, &o.reason, "why it is held")
 	a.queueFlag(c, &o.queue, "look for the job in this queue alone")
 	f.BoolVar(&o.list, "list", false, "list the jobs on hold")
 	return exits(c, exitRefused, exitAudit)
@@ -73,9 +73,8 @@ func (o *holdOptions) validate() error {
 		return nil
 	case strings.TrimSpace(o.owner) == "":
 		return usagef("--to OWNER is required: somebody must review the job")
-	case strings.TrimSpace(o.reason) == "":
-		return usagef("--reason is required: the audit log needs it")
 	default:
+		o.reason = givenReason(o.reason)
 		return nil
 	}
 }

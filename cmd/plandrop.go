@@ -19,12 +19,12 @@ refused.`,
 		Example: "  redrivectl plan drop 3f9a --reason \"wrong selection\"\n  redrivectl plan drop 3f9a --reason \"wrong selection\" --yes -o json",
 		Args:    exactArgs("PLAN"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.decide(c.Context(), args[0], reason, func(ap *redrive.Approver) (approveView, error) {
+			return a.decide(c.Context(), args[0], func(ap *redrive.Approver) (approveView, error) {
 				return a.drop(c.Context(), ap, args[0], reason)
 			})
 		},
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why (required)")
+	reasonFlag(c, &reason, "why")
 	return exits(c, exitRefused, exitAudit)
 }
 
@@ -39,6 +39,6 @@ func (a *app) drop(ctx context.Context, ap *redrive.Approver, prefix, reason str
 			return approveView{}, err
 		}
 	}
-	sp, err := ap.Drop(ctx, string(s.Plan.ID), reason)
+	sp, err := ap.Drop(ctx, string(s.Plan.ID), givenReason(reason))
 	return approveView{Plan: string(sp.ID), Decision: "drop", Needed: s.Needed, State: string(sp.State)}, err
 }

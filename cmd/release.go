@@ -14,7 +14,7 @@ import (
 func newReleaseCmd(a *app) *cobra.Command {
 	var queue, reason string
 	c := &cobra.Command{
-		Use:   "release JOB --reason WHY",
+		Use:   "release JOB",
 		Short: "Release a job from manual review",
 		Long: `End the manual review of a job. JOB is the job key or a unique beginning of it,
 or the message ID by which it was held; it need not be in its queue any more.
@@ -23,13 +23,10 @@ without the hold.`,
 		Example: `  redrivectl release 7e37a8fe --reason "customer agreed"`,
 		Args:    exactArgs("JOB"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if strings.TrimSpace(reason) == "" {
-				return usagef("--reason is required: the audit log needs it")
-			}
-			return a.release(c.Context(), args[0], queue, reason)
+			return a.release(c.Context(), args[0], queue, givenReason(reason))
 		},
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why it is released (required)")
+	reasonFlag(c, &reason, "why it is released")
 	a.queueFlag(c, &queue, "the queue in which it is held")
 	return exits(c, exitRefused, exitAudit)
 }

@@ -16,7 +16,7 @@ import (
 func newRollbackCmd(a *app) *cobra.Command {
 	o := &rollbackOptions{app: a}
 	c := &cobra.Command{
-		Use: "rollback RUN --reason WHY", Short: "Take back what a run has redriven and no worker has claimed",
+		Use: "rollback RUN", Short: "Take back what a run has redriven and no worker has claimed",
 		Long: `Take back what a run has queued and no worker has claimed yet, from any terminal
 that shares its store, whether the run is under way or over. Each such ledger row
 becomes failed by compare-and-set, so that no worker can claim it; nothing is
@@ -39,13 +39,11 @@ again: after an interruption it finishes, and after that it changes nothing.`,
 		Args:    exactArgs("RUN"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.run = args[0]
-			if err := needReason(o.reason); err != nil {
-				return err
-			}
+			o.reason = givenReason(o.reason)
 			return o.rollback(c.Context())
 		},
 	}
-	c.Flags().StringVar(&o.reason, "reason", "", "why (required)")
+	reasonFlag(c, &o.reason, "why")
 	return exits(c, exitPartly, exitRefused, exitAudit, exitInterrupted)
 }
 

@@ -152,9 +152,9 @@ func (d *triageDesk) carryOut(ctx context.Context, a *app, act tui.Act) error {
 		}
 		return o.resume(ctx)
 	case tui.DoPause:
-		return (&controlOptions{app: a, kind: redrive.WishPause, run: act.On, reason: act.Reason}).asked(ctx)
+		return (&controlOptions{app: a, kind: redrive.WishPause, run: act.On, reason: act.Reason}).ask(ctx)
 	case tui.DoAbort:
-		return (&controlOptions{app: a, kind: redrive.WishAbort, run: act.On, reason: act.Reason}).asked(ctx)
+		return (&controlOptions{app: a, kind: redrive.WishAbort, run: act.On, reason: act.Reason}).ask(ctx)
 	default:
 		return fmt.Errorf("%s cannot be done here", act.Do)
 	}

@@ -33,8 +33,11 @@ func takenBack(id PlanID, as []Approval) (Approval, bool) {
 }
 
 // counted are the approvals that count. In a team of one the requester's own do,
-// each of them; otherwise one for each other person.
+// each of them; otherwise one for each other person. None does once one took it back.
 func counted(id PlanID, p Plan, as []Approval, now time.Time, by Persons) []Approval {
+	if _, taken := takenBack(id, as); taken {
+		return nil
+	}
 	var good []Approval
 	seen := map[string]bool{}
 	for _, a := range as {
