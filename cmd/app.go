@@ -65,6 +65,28 @@ func (a *app) close() error {
 	return errors.Join(errs...)
 }
 
+// helpOut is where help goes. Whoever writes it drops the error of a write, which is
+// therefore told when the command has ended.
+func (a *app) helpOut() io.Writer {
+	w := &keptError{to: a.stdout}
+	a.onClose(func() error { return w.err })
+	return w
+}
+
+// keptError is a writer that keeps its last error.
+type keptError struct {
+	to  io.Writer
+	err error
+}
+
+func (w *keptError) Write(b []byte) (int, error) {
+	n, err := w.to.Write(b)
+	if err != nil {
+		w.err = fmt.Errorf("write output: %w", err)
+	}
+	return n, err
+}
+
 func (a *app) lookupEnv(name string) (string, bool) {
 	v := a.getenv(name)
 	return v, v != ""
@@ -116,6 +138,7 @@ func (a *app) config() (*config.Config, error) {
 	}
 	if path != "" {
 		a.cfg, err = config.Load(path, a.getenv)
+		err = withHint(err, "redrivectl init --print, which shows every key")
 	} else {
 		a.cfg, err = config.Default(a.getenv)
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -58,7 +59,7 @@ func Run(ctx context.Context, env Env) int {
 	a := newApp(env)
 	root := newRootCmd(a)
 	root.SetArgs(env.Args)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if cerr := a.close(); err == nil {
 		err = cerr
 	}
@@ -68,6 +69,9 @@ func Run(ctx context.Context, env Env) int {
 	code := exitCode(err)
 	if ctx.Err() != nil && code == exitFailed {
 		code = exitInterrupted
+	}
+	if code != exitInterrupted {
+		err = withHint(err, c.CommandPath()+" --help")
 	}
 	a.reportError(err, code)
 	return code
@@ -79,7 +83,8 @@ func (a *app) reportError(err error, code int) {
 	if errors.Is(err, errSilent) {
 		return
 	}
-	text := term.Clean(term.Mask(err.Error()))
+	// What was joined of several errors stands in one line.
+	text := term.Clean(strings.ReplaceAll(term.Mask(err.Error()), "\n", "; "))
 	if errors.Is(err, context.Canceled) && code == exitInterrupted {
 		text = "interrupted"
 	}

@@ -33,7 +33,7 @@ func newRootCmd(a *app) *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	c.SetIn(a.stdin)
-	c.SetOut(a.stdout)
+	c.SetOut(a.helpOut())
 	c.SetErr(a.stderr)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		a.output = formTyped(a.args)
