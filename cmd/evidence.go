@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -26,7 +27,7 @@ type evidenceOptions struct {
 func newEvidenceCmd(a *app) *cobra.Command {
 	o := &evidenceOptions{app: a}
 	c := &cobra.Command{
-		Use:   "evidence JOB --out FILE.tar.gz|DIR",
+		Use:   "evidence JOB",
 		Short: "Write a bundle about a job for the incident ticket",
 		Long: `Write everything that is known of a job into an archive, or a new folder: the job
 and the decision on it with what went in, its ledger row and history, verdicts
@@ -50,7 +51,7 @@ answer is named, and the exit code is then 3.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.out, "out", "", "archive (.tar.gz or .tgz), or a folder that does not exist (required)")
+	f.StringVar(&o.out, "out", "", "archive (.tar.gz or .tgz), or a folder that does not exist (default an archive named after JOB)")
 	a.queueFlag(c, &o.queue, "look for the job in this queue, its ledger and its provider alone")
 	f.BoolVar(&o.payload, "with-payload", false, "add the payload as it is; --reason goes into the audit log")
 	f.StringVar(&o.reason, "reason", "", "what the bundle is for (required with --with-payload)")
@@ -63,13 +64,23 @@ func (o *evidenceOptions) validate() error {
 	switch {
 	case o.job == "":
 		return usagef("JOB is empty")
-	case o.out == "":
-		return usagef("--out FILE.tar.gz or --out DIR is required")
 	case o.payload && strings.TrimSpace(o.reason) == "":
 		return usagef("--with-payload needs --reason: the audit log needs it")
 	default:
+		o.out = cmp.Or(o.out, evidenceName(o.job))
 		return mayWrite(o.out, o.force)
 	}
+}
+
+// evidenceName is an archive's name of what a file name may have of a job's.
+func evidenceName(job string) string {
+	name := []rune("evidence-" + job)
+	for i, r := range name {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
+			name[i] = '-'
+		}
+	}
+	return string(name[:min(len(name), 64)]) + ".tar.gz"
 }
 
 // evidenceView is the evidence bundle shape of docs/json-output.md.

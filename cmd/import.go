@@ -57,7 +57,7 @@ is put back.`,
 		},
 	}
 	f := c.Flags()
-	a.queueFlag(c, &o.queue, "queue whose dead-letter queue takes them (needed with FILE; with --archive the run's own)")
+	a.queueFlag(c, &o.queue, "queue whose dead-letter queue takes them (default with FILE the one that was exported, if the config has it; with --archive the run's own)")
 	f.StringVar(&o.archive, "archive", "", "in place of FILE: what this run archived; a RUN or the beginning of one")
 	f.StringVar(&o.job, "job", "", "with --archive: only this job, by job key or message ID, whole")
 	f.StringVar(&o.copyID, "copy", "", "with --archive: only this copy, as store archives shows it")
@@ -77,8 +77,6 @@ func (o *importOptions) validate() error {
 	switch {
 	case o.archive == "" && (o.job != "" || o.copyID != ""):
 		return usagef("--job and --copy choose from an --archive; export chooses what a FILE holds")
-	case o.archive == "" && o.queue == "":
-		return usagef("--queue is required: the queue whose dead-letter queue takes the messages")
 	default:
 		return nil
 	}
@@ -187,8 +185,12 @@ func (o *importOptions) fromFile() (origin, error) {
 	if err != nil {
 		return origin{}, err
 	}
+	queue, err := o.takes(t.Queue)
+	if err != nil {
+		return origin{}, err
+	}
 	from := origin{
-		name: o.file, queue: o.queue, entity: t.Queue, details: map[string]string{"export_sha256": t.SHA256},
+		name: o.file, queue: queue, entity: t.Queue, details: map[string]string{"export_sha256": t.SHA256},
 		copies: func(ctx context.Context, each func(broker.Message) error) error {
 			again, err := readExport(o.file, func(m broker.Message) error {
 				return errors.Join(ctx.Err(), each(m))
@@ -203,6 +205,28 @@ func (o *importOptions) fromFile() (origin, error) {
 		from.notes = append(from.notes, "the export is not of the whole queue: "+t.Why)
 	}
 	return from, nil
+}
+
+// takes is the queue that takes an export: the one that is named, else the only one
+// in the config whose dead-letter queue was exported.
+func (o *importOptions) takes(exported string) (string, error) {
+	if o.queue != "" {
+		return o.queue, nil
+	}
+	cfg, err := o.app.config()
+	if err != nil {
+		return "", err
+	}
+	var from []string
+	for name, q := range cfg.Queues {
+		if q.DeadLetter == exported {
+			from = append(from, name)
+		}
+	}
+	if len(from) != 1 {
+		return "", usagef("--queue is required: the export is of %s, which is the dead-letter queue of %d configured queues", exported, len(from))
+	}
+	return from[0], nil
 }
 
 func readExport(path string, each func(broker.Message) error) (dump.Trailer, error) {
