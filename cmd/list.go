@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -209,20 +208,19 @@ func (l *listing) add(x reconcile.Assessed) error {
 
 func (t *classTally) count(v jobView) {
 	t.view.Count++
-	t.view.OldestAt = earliest(t.view.OldestAt, oldest(v.FailedAt, v.SentAt))
+	if at := oldest(v); at != nil && (t.view.OldestAt == nil || at.Before(*t.view.OldestAt)) {
+		t.view.OldestAt = at
+	}
 	t.groups.count(v)
 }
 
 // oldest is the time by which a job's age is told: when it failed, else when it
 // was sent.
-func oldest(failed, sent *time.Time) *time.Time { return cmp.Or(failed, sent) }
-
-// earliest is the earlier of two times that may not be known.
-func earliest(a, b *time.Time) *time.Time {
-	if a == nil || b != nil && b.Before(*a) {
-		return b
+func oldest(v jobView) *time.Time {
+	if v.FailedAt != nil {
+		return v.FailedAt
 	}
-	return a
+	return v.SentAt
 }
 
 // known refuses a --class that found nothing, naming the classes that exist.

@@ -95,7 +95,7 @@ func liftTexts(l redrive.Lifts) (texts []string) {
 	}
 	said("fixed", l.Fixed)
 	said("as", string(l.As))
-	said("accept provisional", l.AcceptProvisional)
+	said("accept provisional", l.AcceptProvision)
 	said("accept duplicates", l.AcceptDuplicates)
 	flag("effects idempotent", l.EffectsByFlag)
 	flag("fan-out", l.FanOut)
@@ -131,10 +131,7 @@ func (v runReportView) doneFacts() []fact {
 func (r rateReport) text() string {
 	said := fmt.Sprintf("%s/s asked", figure(r.Asked))
 	if r.Effective != nil {
-		said += fmt.Sprintf("; %s/s redriven over %s; at most %d in one second", figure(*r.Effective), span(r.Running-r.Idle), r.Highest)
-	}
-	if r.Idle > 0 {
-		said += fmt.Sprintf("; observed or paused for %s", span(r.Idle))
+		said += fmt.Sprintf("; %s/s redriven over %s; at most %d in one second", figure(*r.Effective), span(r.Running), r.Highest)
 	}
 	if r.Lowest != nil {
 		said += fmt.Sprintf("; lowered %s by throttling, to %s at least", times(r.Slowed), perSecond(*r.Lowest))

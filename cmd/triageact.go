@@ -214,9 +214,9 @@ func (d *triageDesk) Draft(ctx context.Context, f tui.Form) (tui.Draft, error) {
 		return out, errors.New("no plan was drafted")
 	}
 	out.Items, out.Tier, out.Approved, out.Held = v.ItemCount, v.Tier, v.Needed == 0, heldBy(v.Held)
-	shown := []string{"items", "actions", "classes", "approval", "rate", "expires", "canary", "thresholds", "left out", "held"}
+	shown := []string{"items", "actions", "classes", "approval", "rate", "expires", "canary", "thresholds", "left out"}
 	for _, r := range l.rows() {
-		if slices.Contains(shown, r.Name) {
+		if slices.Contains(shown, r.Name) { // what is held is told apart, by what it needs
 			out.Rows = append(out.Rows, r)
 		}
 	}

@@ -242,6 +242,9 @@ func TestNewsOfAnAct(t *testing.T) {
 	if view := x.s.View(); !strings.Contains(view, "! the run was slowed by the provider") {
 		t.Errorf("the news is not in\n%s", view)
 	}
+	if news, rows := strings.Index(x.s.View(), "! the run was slowed"), strings.Index(x.s.View(), "redriven"); news > rows {
+		t.Errorf("the news is below the rest:\n%s", x.s.View())
+	}
 	x.take(tea.WindowSizeMsg{Width: 80, Height: 24})
 	fits(t, x.s.View(), 80, 24)
 }

@@ -142,6 +142,18 @@ func trend(by int) string {
 	return fmt.Sprintf("%+d", by)
 }
 
+// grown says the same in words.
+func grown(by int) string {
+	switch {
+	case by > 0:
+		return term.Count(int64(by)) + " more than"
+	case by < 0:
+		return term.Count(int64(-by)) + " fewer than"
+	default:
+		return "as many as"
+	}
+}
+
 // below says all of the class under the cursor, which columns may cut.
 func (p *classesPane) below(s *Screen, w, h int) []string {
 	if p.cursor >= len(p.shown) {
@@ -149,6 +161,6 @@ func (p *classesPane) below(s *Screen, w, h int) []string {
 	}
 	c := p.shown[p.cursor]
 	return s.footnotes(w, h,
-		fmt.Sprintf("%s: effect %s, owner %s, since the screen opened %s", c.Name, or(c.Effect), or(c.Owner), trend(s.book(p.queue).trend(c.Name, c.Count))),
+		fmt.Sprintf("%s: effect %s, owner %s; %s when the screen opened", c.Name, or(c.Effect), or(c.Owner), grown(s.book(p.queue).trend(c.Name, c.Count))),
 		"runbook: "+or(c.Runbook))
 }

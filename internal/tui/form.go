@@ -35,7 +35,7 @@ var formLines = []formLine{
 	{"expires", "how long the plan is good for"},
 	{"canary", "so many first, as a sample; auto; empty: the policy's"},
 	{"observe", "how long the gate waits for what becomes of the sample"},
-	{"gate", "ledger, or dlq-only: nothing came back; empty: by what there is"},
+	{"gate", "ledger or dlq-only; empty: by what the queue has"},
 	{"min-success", "least share that must reach sent"},
 	{"max-returned", "most that may come back"},
 	{"max-throttled", "most that the provider may throttle"},
@@ -44,7 +44,7 @@ var formLines = []formLine{
 	{"as", "the class that you claim for jobs of class unknown"},
 	{"to", "destination instead of each job's origin"},
 	{"effects", "idempotent: a repeated effect is harmless"},
-	{"fan-out", "true: every consumer of the destination gets the jobs again"},
+	{"fan-out", "true: all consumers of the destination get the jobs"},
 	{"break-order", "true: jobs may overtake earlier ones of their group"},
 	{"accept-provisional", "why a provisional no is good enough"},
 	{"accept-duplicates", "why a second effect is acceptable (two approvers)"},
@@ -116,7 +116,7 @@ func (p *formPane) ask(s *Screen) tea.Cmd {
 	})
 }
 
-func (p *formPane) told(s *Screen, msg tea.Msg) tea.Cmd {
+func (p *formPane) told(_ *Screen, msg tea.Msg) tea.Cmd {
 	d, ok := msg.(drafted)
 	if !ok || d.pane != p || d.number != p.number {
 		return nil
@@ -200,9 +200,9 @@ func (p *formPane) below(s *Screen, w int) []string {
 		}
 		return lines
 	}
-	lines := layRows(p.draft.Rows, w)
+	rows := slices.Clone(p.draft.Rows)
 	for _, held := range p.draft.Held {
-		lines = append(lines, wrappedLines("  "+plural(held.Count, "job")+" held: "+held.Why+"; needs "+held.Needs, w)...)
+		rows = append(rows, Row{"held", plural(held.Count, "job") + ": " + held.Why + "; needs " + held.Needs})
 	}
-	return lines
+	return layRows(rows, w)
 }

@@ -87,7 +87,9 @@ func (in *input) lines(s *Screen) []string {
 		if col := in.column - 1 - from; in.column > 0 && col >= 0 && col < room {
 			point = strings.Repeat(" ", width(label)+col) + "^ "
 		}
-		lines = append(lines, s.styles.bad.Render(pad(point, s.width)), s.styles.bad.Render(pad("! "+in.fault, s.width)))
+		for _, l := range append([]string{pad(point, s.width)}, fewLines("! "+in.fault, s.width, 3)...) {
+			lines = append(lines, s.styles.bad.Render(l))
+		}
 	}
 	return lines
 }

@@ -21,6 +21,8 @@ type jobPane struct {
 	entries []Entry // of it
 	asking  bool
 	pager
+	payload int  // the line at which it begins
+	jump    bool // it is to be shown, since it was asked for
 }
 
 func newJobPane(queue string, j Job) *jobPane { return &jobPane{queue: queue, job: j} }
@@ -106,14 +108,16 @@ func (p *jobPane) take(s *Screen, err error, keep func()) {
 func (p *jobPane) key(s *Screen, msg tea.KeyMsg) tea.Cmd {
 	switch {
 	case p.move(msg):
+		p.jump = false
 	case keys.Timeline.is(msg) && p.time:
 		p.time, p.top = false, 0
 		p.forget()
 	case keys.Timeline.is(msg):
+		p.jump = false
 		return p.line(s)
 	case keys.Form.is(msg):
-		c := Content{Form: after(p.sheet.Payload.Form), Reveal: false}
-		return p.request(s, c)
+		p.jump = true
+		return p.request(s, Content{Form: after(p.sheet.Payload.Form)})
 	case keys.Fetch.is(msg):
 		return p.fetch(s)
 	case keys.Reveal.is(msg):
@@ -144,6 +148,7 @@ func (p *jobPane) reveal(s *Screen, reason string) (tea.Cmd, error) {
 	return s.confirm("Show the secrets of "+cutMiddle(p.job.Name(), 80)+"? That you did, and why, is recorded in the audit log first.", func() tea.Cmd {
 		c := p.content
 		c.Reveal, c.Reason = true, reason
+		p.jump = true
 		return p.request(s, c)
 	}), nil
 }
@@ -152,7 +157,7 @@ func (p *jobPane) reveal(s *Screen, reason string) (tea.Cmd, error) {
 // counts as a receive, it asks first.
 func (p *jobPane) fetch(s *Screen) tea.Cmd {
 	c := p.content
-	c.LookAgain = true
+	c.LookAgain, p.jump = true, true
 	b := s.book(p.queue)
 	if !b.look.LookCounts && !b.queue.LookCounts {
 		return p.request(s, c)
@@ -163,7 +168,11 @@ func (p *jobPane) fetch(s *Screen) tea.Cmd {
 }
 
 func (p *jobPane) view(s *Screen, w, h int) []string {
-	return p.show(p.lay(w, func() []string { return p.rows(s, w) }), h)
+	lines := p.lay(w, func() []string { return p.rows(s, w) })
+	if p.jump && !p.asking && !p.time {
+		p.top, p.jump = p.payload, false
+	}
+	return p.show(lines, h)
 }
 
 // rows writes out all lines of what is shown.
@@ -182,6 +191,7 @@ func (p *jobPane) rows(s *Screen, w int) []string {
 		}
 		lines = append(lines, "")
 	}
+	p.payload = len(lines)
 	return append(lines, p.layPayload(s, w)...)
 }
 

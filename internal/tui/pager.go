@@ -45,14 +45,22 @@ func (p *pager) show(lines []string, h int) []string {
 	return shown
 }
 
-// layRows writes out rows, one below the other.
+// mostName is how many columns a row's name has at most.
+const mostName = 19
+
+// layRows writes out rows, one below the other, with their names in as many columns as
+// the longest one takes, within reason.
 func layRows(rows []Row, w int) []string {
+	names := 0
+	for _, r := range rows {
+		names = max(names, min(width(r.Name), mostName))
+	}
 	var lines []string
 	for _, r := range rows {
 		if r.Name == "" {
 			lines = append(lines, wrappedLines(r.Value, w)...)
 		} else {
-			lines = append(lines, layRow(r, 15, w)...)
+			lines = append(lines, layRow(r, names, w)...)
 		}
 	}
 	return lines

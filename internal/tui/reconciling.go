@@ -47,8 +47,8 @@ func (p *reconcilePane) status(*Screen) string {
 
 var verdictColumns = []column{
 	{head: "verdict", least: 14},
-	{head: "job", least: 16, grow: 1, name: true},
-	{head: "because", least: 20, grow: 2},
+	{head: "job", least: 16, grow: 2, name: true},
+	{head: "because", least: 20, grow: 1},
 }
 
 func (p *reconcilePane) view(s *Screen, w, h int) []string {

@@ -162,24 +162,32 @@ func (p *runPane) view(s *Screen, w, h int) []string {
 	return p.show(p.lay(w, func() []string { return p.rows(s, w) }), h)
 }
 
+// mostNew is how many of the news stand above what else is known of a run, where they
+// are seen.
+const mostNew = 3
+
 func (p *runPane) rows(s *Screen, w int) []string {
-	var lines []string
+	var lines, news, old []string
 	if r := p.value; r.found {
-		lines = append(lines, pad(bar(r.Planned-r.Left, r.Planned, w-2), w), "")
-		lines = append(lines, layRows(r.Rows, w)...)
+		lines = append(lines, pad(bar(r.Planned-r.Left, r.Planned, w-2), w))
 	}
 	d := p.here(s)
-	if d == nil {
-		return lines
+	if d != nil {
+		news = slices.Clone(d.news)
+		if d.err != "" {
+			news = append(news, d.err)
+		}
+		if d.over {
+			news = append(news, fmt.Sprintf("ended with exit code %d", d.done.Code))
+		}
+		old, news = news[:max(len(news)-mostNew, 0)], news[max(len(news)-mostNew, 0):]
 	}
-	for _, text := range d.news {
+	for _, text := range news {
 		lines = append(lines, wrappedLines("! "+text, w)...)
 	}
-	if d.err != "" {
-		lines = append(lines, wrappedLines("! "+d.err, w)...)
-	}
-	if d.over {
-		lines = append(lines, pad(fmt.Sprintf("ended with exit code %d", d.done.Code), w))
+	lines = append(append(lines, ""), layRows(p.value.Rows, w)...)
+	for _, text := range old {
+		lines = append(lines, wrappedLines("! "+text, w)...)
 	}
 	return lines
 }

@@ -40,7 +40,7 @@ type Screen struct {
 	width, height int
 	panes         []pane // the last one is shown
 	books         map[string]*book
-	help          bool
+	help          *pager    // of the keys of the pane; nil: they are not shown
 	input         *input    // a line being typed; nil: none
 	proposal      *proposal // whose question is being prepared; nil: none
 	question      *question // that waits for an answer; nil: none
@@ -162,8 +162,10 @@ func (s *Screen) key(msg tea.KeyMsg) tea.Cmd {
 		return s.stop()
 	case s.small():
 		return s.unseen(msg)
-	case s.help:
-		s.help = false
+	case s.help != nil:
+		if !s.help.move(msg) {
+			s.help = nil
+		}
 		return nil
 	case s.question != nil:
 		return s.answer(msg)
@@ -173,7 +175,7 @@ func (s *Screen) key(msg tea.KeyMsg) tea.Cmd {
 	case s.input != nil:
 		return s.typed(msg)
 	case keys.Help.is(msg):
-		s.help = true
+		s.help = &pager{}
 		return nil
 	case keys.Quit.is(msg):
 		return s.leave()
@@ -255,7 +257,7 @@ func (s *Screen) View() string {
 		lines = append(lines, s.styles.faint.Render(l))
 	}
 	h := s.height - len(lines) - len(foot)
-	if s.help {
+	if s.help != nil {
 		lines = append(lines, s.helpLines(s.width, h)...)
 	} else {
 		lines = append(lines, s.top().view(s, s.width, h)...)
@@ -340,7 +342,9 @@ func (p Step) words() string {
 func (s *Screen) hints() string {
 	name := s.top().name()
 	switch {
-	case s.help:
+	case s.help != nil && s.help.total > s.help.height:
+		return "↑ ↓ the rest  any other key: back"
+	case s.help != nil:
 		return "any key: back"
 	case s.question != nil:
 		name = paneQuestion

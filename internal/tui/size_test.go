@@ -19,7 +19,7 @@ func TestEverySize(t *testing.T) {
 				x.s.question.open = true
 			},
 			"being typed": func(x *driver) { x.s.ask("why "+strings.Repeat("so ", 40), strings.Repeat("because 漢字 ", 40), nil) },
-			"with keys":   func(x *driver) { x.s.help = true },
+			"with keys":   func(x *driver) { x.s.help = &pager{} },
 			"prepared":    func(x *driver) { x.s.proposal = &proposal{act: Act{Do: DoRun}} },
 		} {
 			t.Run(sc.name+" "+name, func(t *testing.T) {

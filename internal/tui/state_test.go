@@ -24,7 +24,7 @@ type state struct {
 }
 
 func (x *driver) state() state {
-	st := state{Panes: x.s.crumbs(), Note: x.s.note.text, Help: x.s.help, Quit: x.quit}
+	st := state{Panes: x.s.crumbs(), Note: x.s.note.text, Help: x.s.help != nil, Quit: x.quit}
 	if x.s.note.bad {
 		st.Note = "! " + st.Note
 	}
@@ -89,7 +89,8 @@ func TestKeys(t *testing.T) {
 		{"q quits", "", []string{"q"}, state{Panes: "queues", At: "digests", Sorted: "queue", Shown: 3, Quit: true}},
 		{"ctrl+c quits", "", []string{"ctrl+c"}, state{Panes: "queues", At: "digests", Sorted: "queue", Shown: 3, Quit: true}},
 		{"help is shown", "", []string{"?"}, state{Panes: "queues", At: "digests", Sorted: "queue", Shown: 3, Help: true}},
-		{"and any key leaves it", "", []string{"?", "q"}, state{Panes: "queues", At: "digests", Sorted: "queue", Shown: 3}},
+		{"keys that walk walk in it", "", []string{"?", "down"}, state{Panes: "queues", At: "digests", Sorted: "queue", Shown: 3, Help: true}},
+		{"and any other key leaves it", "", []string{"?", "q"}, state{Panes: "queues", At: "digests", Sorted: "queue", Shown: 3}},
 
 		{"a queue may be named", "digests", nil, state{Panes: inClasses, At: "throttled", Sorted: "jobs", Shown: 3}},
 		{"classes by name", "digests", []string{"s", "G"}, state{Panes: inClasses, At: "unknown", Sorted: "class", Shown: 3}},
@@ -138,6 +139,21 @@ func TestKeys(t *testing.T) {
 				t.Errorf("after %q (-want +got):\n%s", c.keys, diff)
 			}
 		})
+	}
+}
+
+// Who asks for another form of the payload sees it, wherever the page stood.
+func TestFormShowsThePayload(t *testing.T) {
+	t.Parallel()
+	x := drive(t, newFakeDesk(), "digests").size(80, 10).press("enter", "enter")
+	if strings.Contains(x.s.View(), "payload, ") {
+		t.Fatal("the payload is in sight already")
+	}
+	if view := x.press("f").s.View(); !strings.Contains(view, "payload, 44 B, text") {
+		t.Errorf("the payload is not in\n%s", view)
+	}
+	if view := x.press("home").s.View(); strings.Contains(view, "payload, ") {
+		t.Errorf("it cannot be left:\n%s", view)
 	}
 }
 

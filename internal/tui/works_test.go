@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestWaitOutlastsWhatBegins: who waits waits for what begins meanwhile too, as a look
-// that is asked for while a suspension waits.
+// TestWaitOutlastsWhatBegins: a wait is also for what begins meanwhile, as a look that
+// is asked for while a suspension waits.
 func TestWaitOutlastsWhatBegins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

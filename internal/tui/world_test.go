@@ -124,7 +124,7 @@ func (d *fakeDesk) Draft(_ context.Context, f Form) (Draft, error) {
 	return Draft{
 		Items: 7, Tier: "self", Approved: true,
 		Edit: "redrivectl plan create " + f.Queue + " --edit FILTER",
-		Rows: []Row{{"items", "7"}, {"approval", "self (proven), 0 of 0 given"}, {"rate", f.Flags["rate"] + ", about 140ms"}, {"held", "4: 4 reconcile"}},
+		Rows: []Row{{"items", "7"}, {"approval", "self (proven), 0 of 0 given"}, {"rate", f.Flags["rate"] + ", about 140ms"}},
 		Held: []Held{{4, "unknown", "redrivectl reconcile digests --apply"}},
 	}, d.err
 }
