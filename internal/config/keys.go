@@ -41,7 +41,7 @@ func queueKeys() []key {
 		{"queues.*.dead_letter", "", "the queue's name with `-dlq`", "The dead-letter queue as the broker names it."},
 		{"queues.*.source", "", "derived from the broker", "The queue, or list of queues, that dead-letters into it: where a redrive may send without `--to`."},
 		{"queues.*.consumer", "", "none", "The consumer whose effect this is. It scopes ledger rows where one job has several consumers."},
-		{"queues.*.region", "", "none", "The region that the queue is bound to, and that of a job whose message names none. A job that names another is held (see safety.md)."},
+		{"queues.*.region", "", "none", "The region that the queue is bound to, and that of a job whose message names none. A job that names another is held (see safety.md). With `sqs` also the region that is asked; without it that of the AWS client's default chain."},
 		{"queues.*.ledger", "", "none", "The name of the ledger that records this queue's jobs."},
 		{"queues.*.provider", "", "none", "The name of the provider that carries out the effect."},
 		{"queues.*.policy", "default", "", "The name of the policy. `default` is the shipped policy unless `policies` has one of that name."},
