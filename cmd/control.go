@@ -18,7 +18,7 @@ func newPauseCmd(a *app) *cobra.Command {
 	return o.command(&cobra.Command{
 		Use: "pause RUN", Short: "Hold a living run between two batches",
 		Long: `Ask a run to pause, from any terminal that shares its store. It finishes the
-batch in flight, gives back what it holds of the queue, keeps the queue as its
+batches in flight, gives back what it holds of the queue, keeps the queue as its
 own, and sends nothing until "redrivectl resume". Its plan's expiry, a revocation,
 "redrivectl abort" and Ctrl-C end it also while it is paused.
 
@@ -32,9 +32,9 @@ does nothing.`,
 func newAbortCmd(a *app) *cobra.Command {
 	o := &controlOptions{app: a, kind: redrive.WishAbort}
 	return o.command(&cobra.Command{
-		Use: "abort RUN", Short: "End a run for good, after the batch in flight",
-		Long: `Ask a run to end, from any terminal that shares its store. It finishes the batch
-in flight, gives back what it holds of the queue, settles what is left open
+		Use: "abort RUN", Short: "End a run for good, after the batches in flight",
+		Long: `Ask a run to end, from any terminal that shares its store. It finishes the
+batches in flight, gives back what it holds of the queue, settles what is left open
 without sending anything, and ends as aborted. Its plan is finished and frees its
 jobs; what it did stays done, and what remains needs another plan. It cannot be
 taken back.

@@ -107,8 +107,8 @@ func newRunCmd(a *app) *cobra.Command {
 		Use: "run PLAN", Short: "Carry out an approved plan",
 		Long: `Carry out an approved plan: job by job in the order that makes a crash safe,
 never faster than the plan's rate, nothing new after its expiry, with an audit
-record of each job before anything is done, and of each step once it is. A plan runs once; what a crash or Ctrl-C
-leaves open is settled by "redrivectl resume".
+record of each job before anything is done, and of each step once it is. A plan
+runs once; what a crash or Ctrl-C leaves open is settled by "redrivectl resume".
 
 With --break-glass, one person runs a plan alone in an emergency, although it needs
 others, where the policy of the queue allows it (break_glass: N): at most N items
@@ -128,7 +128,7 @@ breaker trips, the run is paused for a person, who lets it go on with "redrivect
 resume RUN --promote". On a terminal this command waits for that; elsewhere, and
 with --wait=false, it ends. Each of these ends has exit code 6.
 
-Ctrl-C finishes the batch in flight and releases what is held. A second one
+Ctrl-C finishes the batches in flight and releases what is held. A second one
 stops at once and leaves open intents. "redrivectl pause" and "redrivectl abort"
 do so from any terminal that shares the store.`,
 		Example: "  redrivectl run 3f9a\n  redrivectl run 3f9a --dry-run\n  redrivectl run 3f9a --yes -o json\n" +
