@@ -69,7 +69,7 @@ func (a *app) listApprovals(ctx context.Context, queue string) error {
 	return a.print(v.result(a))
 }
 
-func newApprovalView(s redrive.Standing) approvalView {
+func newApprovalView(s redrive.Tally) approvalView {
 	v := newPlanSummary(s)
 	return approvalView{v, v.approve(v.Plan)}
 }

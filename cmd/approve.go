@@ -172,7 +172,7 @@ func (a *app) decide(ctx context.Context, plan string, act func(*redrive.Approve
 		return withHint(notFound("plan", plan, err), "redrivectl plan show "+plan)
 	}
 	v.Person, v.Mode, v.Solo = who.Actor.Name, string(config.Recorded), a.solo()
-	s, err := ap.Standing(ctx, v.Plan)
+	s, err := ap.Tally(ctx, v.Plan)
 	if err != nil {
 		return fmt.Errorf("the decision is recorded, but not how plan %s stands now: %w", v.Plan, err)
 	}

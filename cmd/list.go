@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -208,19 +209,20 @@ func (l *listing) add(x reconcile.Assessed) error {
 
 func (t *classTally) count(v jobView) {
 	t.view.Count++
-	if at := oldest(v); at != nil && (t.view.OldestAt == nil || at.Before(*t.view.OldestAt)) {
-		t.view.OldestAt = at
-	}
+	t.view.OldestAt = earliest(t.view.OldestAt, oldest(v.FailedAt, v.SentAt))
 	t.groups.count(v)
 }
 
 // oldest is the time by which a job's age is told: when it failed, else when it
 // was sent.
-func oldest(v jobView) *time.Time {
-	if v.FailedAt != nil {
-		return v.FailedAt
+func oldest(failed, sent *time.Time) *time.Time { return cmp.Or(failed, sent) }
+
+// earliest is the earlier of two times that may not be known.
+func earliest(a, b *time.Time) *time.Time {
+	if a == nil || b != nil && b.Before(*a) {
+		return b
 	}
-	return v.SentAt
+	return a
 }
 
 // known refuses a --class that found nothing, naming the classes that exist.

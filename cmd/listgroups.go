@@ -61,7 +61,7 @@ func unknownBy() []string { return []string{"reason_type", "task", "origin", "re
 
 // hourOf is the hour in which the job failed, else was sent.
 func hourOf(v jobView) string {
-	at := oldest(v)
+	at := oldest(v.FailedAt, v.SentAt)
 	if at == nil {
 		return nothing
 	}

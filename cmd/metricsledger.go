@@ -58,7 +58,7 @@ func (m *queueMetrics) sharesRows() bool {
 func (m *queueMetrics) pendingRows(ctx context.Context, w ledger.Window, now time.Time, seen *lookSeen) error {
 	count, oldest, orphans := map[ledger.State]int{}, map[ledger.State]time.Time{}, 0
 	w.States = pendingStates
-	err := m.queue.ledger.Scan(ctx, w, func(r ledger.Row) error {
+	err := m.queue.scan(ctx, w, func(r ledger.Row) error {
 		count[r.State]++
 		if since := stateSince(r); !since.IsZero() && (oldest[r.State].IsZero() || since.Before(oldest[r.State])) {
 			oldest[r.State] = since
@@ -98,7 +98,7 @@ func (m *queueMetrics) sampledRows(ctx context.Context, w ledger.Window, now tim
 	history := m.queue.ledger.Capabilities().History
 	n, attempts := 0, map[int]int{}
 	var waits, sends []float64
-	err := m.queue.ledger.Scan(ctx, w, func(r ledger.Row) error {
+	err := m.queue.scan(ctx, w, func(r ledger.Row) error {
 		n++
 		attempts[min(len(r.Attempts), manyAttempts)]++
 		for i := 1; i < len(r.Attempts); i++ {

@@ -140,7 +140,7 @@ func (o *planOptions) liftFlags(c *cobra.Command) {
 	f.StringVar(&o.lifts.Fixed, "fixed", "", "what was corrected, for classes that wait for a correction (one approver)")
 	f.StringVar(&o.as, "as", "", "the class that you claim for jobs of class unknown (one approver)")
 	f.StringVar(&o.effects, "effects", "", "\"idempotent\": a repeated effect is harmless (one approver)")
-	f.StringVar(&o.lifts.AcceptProvision, "accept-provisional", "", "why a provisional no is good enough (one approver)")
+	f.StringVar(&o.lifts.AcceptProvisional, "accept-provisional", "", "why a provisional no is good enough (one approver)")
 	f.StringVar(&o.lifts.AcceptDuplicates, "accept-duplicates", "", "why a second effect is acceptable (two approvers)")
 	f.BoolVar(&o.lifts.FanOut, "fan-out", false, "accept that every consumer of the destination gets the jobs again (one approver)")
 	f.BoolVar(&o.lifts.BreakOrder, "break-order", false, "accept that jobs overtake earlier ones of their group (one approver)")

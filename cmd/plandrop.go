@@ -29,7 +29,7 @@ refused.`,
 }
 
 func (a *app) drop(ctx context.Context, ap *redrive.Approver, prefix, reason string) (approveView, error) {
-	s, err := ap.Standing(ctx, prefix)
+	s, err := ap.Tally(ctx, prefix)
 	if err != nil {
 		return approveView{}, err
 	}

@@ -54,7 +54,7 @@ func (o *planExportOptions) run(ctx context.Context) error {
 	if st == nil {
 		return notFound("plan", o.plan, redrive.ErrNotFound)
 	}
-	s, err := o.app.approver(st).Standing(ctx, o.plan)
+	s, err := o.app.approver(st).Tally(ctx, o.plan)
 	if err != nil {
 		return notFound("plan", o.plan, err)
 	}
@@ -75,7 +75,7 @@ func (o *planExportOptions) run(ctx context.Context) error {
 	if err := writeOut(o.out, b); err != nil {
 		return err
 	}
-	v := standingView(s)
+	v := tallyView(s)
 	return o.app.print(result{
 		Object:  map[string]any{"plan": v.Plan, "item_count": v.ItemCount, "approvals_needed": v.Needed, "file": o.out},
 		Headers: []string{"what", "value"},
@@ -92,7 +92,7 @@ func secretIn(p redrive.Plan) string {
 		{"reason", p.Reason},
 		{"selection", p.Query},
 		{"stated correction", p.Lifts.Fixed},
-		{"reason to accept a provisional no", p.Lifts.AcceptProvision},
+		{"reason to accept a provisional no", p.Lifts.AcceptProvisional},
 		{"reason to accept duplicates", p.Lifts.AcceptDuplicates},
 	} {
 		if term.Mask(t.text) != t.text {

@@ -33,8 +33,8 @@ type planSummary struct {
 	Run       *string        `json:"run"`
 }
 
-func newPlanSummary(s redrive.Standing) planSummary {
-	v := standingView(s)
+func newPlanSummary(s redrive.Tally) planSummary {
+	v := tallyView(s)
 	return planSummary{
 		Plan: v.Plan, Queue: v.Queue, State: v.State, ItemCount: v.ItemCount, Actions: v.Actions, Tier: v.Tier,
 		Needed: v.Needed, Given: v.Given, Approved: v.Approved, Requester: v.Requester, Reason: v.Reason,
@@ -49,7 +49,7 @@ func (a *app) plans(ctx context.Context, st *store.Store, queue string, in func(
 	if st == nil {
 		return views, nil
 	}
-	all, err := a.approver(st).Standings(ctx, queue, in)
+	all, err := a.approver(st).Tallies(ctx, queue, in)
 	if err != nil {
 		return nil, withHint(err, "redrivectl audit verify")
 	}

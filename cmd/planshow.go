@@ -45,7 +45,7 @@ func (o *planShowOptions) run(ctx context.Context, prefix string) error {
 	if st == nil {
 		return notFound("plan", prefix, fmt.Errorf("%w: there is no store yet", redrive.ErrNotFound))
 	}
-	s, err := a.approver(st).Standing(ctx, prefix)
+	s, err := a.approver(st).Tally(ctx, prefix)
 	if err != nil {
 		return notFound("plan", prefix, err)
 	}
@@ -53,8 +53,8 @@ func (o *planShowOptions) run(ctx context.Context, prefix string) error {
 }
 
 // show prints a plan as it stands.
-func (o *planShowOptions) show(ctx context.Context, s redrive.Standing) error {
-	a, v := o.app, standingView(s)
+func (o *planShowOptions) show(ctx context.Context, s redrive.Tally) error {
+	a, v := o.app, tallyView(s)
 	v.Solo, v.Items = a.solo(), s.Plan.Plan.Items
 	if err := o.addDiffs(ctx, &v, s.Plan.Plan); err != nil {
 		return err

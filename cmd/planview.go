@@ -80,7 +80,7 @@ func newPlanView(id redrive.PlanID, p redrive.Plan, state redrive.PlanState, giv
 
 // maskedLifts hides secrets in what a person stated.
 func maskedLifts(l redrive.Lifts) redrive.Lifts {
-	l.Fixed, l.AcceptProvision, l.AcceptDuplicates = term.Mask(l.Fixed), term.Mask(l.AcceptProvision), term.Mask(l.AcceptDuplicates)
+	l.Fixed, l.AcceptProvisional, l.AcceptDuplicates = term.Mask(l.Fixed), term.Mask(l.AcceptProvisional), term.Mask(l.AcceptDuplicates)
 	if l.Edit != nil {
 		e := *l.Edit
 		e.JQ, l.Edit = term.Mask(e.JQ), &e
@@ -191,8 +191,8 @@ func heldText(held []jobView) string {
 	return strconv.Itoa(len(held)) + ": " + counts(needs)
 }
 
-// standingView is the whole plan as it stands now.
-func standingView(s redrive.Standing) planView {
+// tallyView is the whole plan as it stands now.
+func tallyView(s redrive.Tally) planView {
 	v := newPlanView(s.Plan.ID, s.Plan.Plan, s.Plan.State, s.Given)
 	v.Approved, v.ActiveRun = s.Approved, text(string(s.Plan.Run))
 	for _, a := range s.Statements {

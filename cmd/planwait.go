@@ -67,7 +67,7 @@ func (o *planWaitOptions) run(ctx context.Context) error {
 	progress := o.app.progress()
 	w := planWait{
 		look: o.look, now: o.app.now, sleep: sleep, goal: o.goal, limit: o.timeout,
-		tell: func(s redrive.Standing) {
+		tell: func(s redrive.Tally) {
 			progress.Update(term.Step{
 				What: fmt.Sprintf("waiting for plan %s to be %s", short(string(s.Plan.ID)), o.goal), Done: -1,
 				Note: fmt.Sprintf("%s, %d of %d approvals", s.Plan.State, s.Given, s.Needed),
@@ -78,7 +78,7 @@ func (o *planWaitOptions) run(ctx context.Context) error {
 	if err != nil && s.Plan.ID == "" {
 		return notFound("plan", o.plan, err)
 	}
-	v := standingView(s)
+	v := tallyView(s)
 	v.Solo = o.app.solo()
 	r := v.result(s.Plan.Plan, false)
 	if err == nil {
@@ -96,9 +96,9 @@ func (o *planWaitOptions) next(v planView) string {
 }
 
 // look reads the plan from the store as it is now.
-func (o *planWaitOptions) look(ctx context.Context) (s redrive.Standing, err error) {
+func (o *planWaitOptions) look(ctx context.Context) (s redrive.Tally, err error) {
 	err = o.app.withStoreNow(ctx, func(st *store.Store) error {
-		s, err = o.app.approver(st).Standing(ctx, o.plan)
+		s, err = o.app.approver(st).Tally(ctx, o.plan)
 		return err
 	})
 	return s, err
@@ -106,10 +106,10 @@ func (o *planWaitOptions) look(ctx context.Context) (s redrive.Standing, err err
 
 // planWait looks at a plan now and then until it is where it should be.
 type planWait struct {
-	look  func(context.Context) (redrive.Standing, error)
+	look  func(context.Context) (redrive.Tally, error)
 	now   func() time.Time
 	sleep func(context.Context, time.Duration) error
-	tell  func(redrive.Standing)
+	tell  func(redrive.Tally)
 	goal  string
 	limit time.Duration // 0: none
 }
@@ -117,12 +117,12 @@ type planWait struct {
 // wait returns the plan as it was seen last. The error is a refusal where the
 // plan has ended otherwise, incomplete where the time is over, and ctx's where
 // that ended first.
-func (w planWait) wait(ctx context.Context) (redrive.Standing, error) {
+func (w planWait) wait(ctx context.Context) (redrive.Tally, error) {
 	end := w.now().Add(w.limit)
 	for {
 		s, err := w.look(ctx)
 		if err != nil {
-			return redrive.Standing{}, err
+			return redrive.Tally{}, err
 		}
 		if w.reached(s) {
 			return s, nil
@@ -139,12 +139,12 @@ func (w planWait) wait(ctx context.Context) (redrive.Standing, error) {
 		}
 		w.tell(s)
 		if err := w.sleep(ctx, pause); err != nil {
-			return redrive.Standing{}, err
+			return redrive.Tally{}, err
 		}
 	}
 }
 
-func (w planWait) reached(s redrive.Standing) bool {
+func (w planWait) reached(s redrive.Tally) bool {
 	switch s.Plan.State {
 	case redrive.PlanFinished:
 		return true
@@ -155,7 +155,7 @@ func (w planWait) reached(s redrive.Standing) bool {
 	}
 }
 
-func whoTookBack(s redrive.Standing) string {
+func whoTookBack(s redrive.Tally) string {
 	if a, ok := s.TakenBack(); ok {
 		return fmt.Sprintf(": %s by %s, %q", a.Decision, a.Approver, a.Reason)
 	}

@@ -15,13 +15,13 @@ import (
 func TestPlanWait(t *testing.T) {
 	t.Parallel()
 	const id = "3f9a"
-	at := func(s redrive.PlanState, approved bool) redrive.Standing {
-		return redrive.Standing{Plan: redrive.StoredPlan{ID: id, State: s}, Approved: approved}
+	at := func(s redrive.PlanState, approved bool) redrive.Tally {
+		return redrive.Tally{Plan: redrive.StoredPlan{ID: id, State: s}, Approved: approved}
 	}
 	waiting, ready := at(redrive.PlanWaiting, false), at(redrive.PlanApproved, true)
 	lapsed, running, finished := at(redrive.PlanApproved, false), at(redrive.PlanRunning, true), at(redrive.PlanFinished, false)
 	broken := errors.New("broken store")
-	type looks []redrive.Standing
+	type looks []redrive.Tally
 	tests := []struct {
 		name  string
 		goal  string
@@ -57,9 +57,9 @@ func TestPlanWait(t *testing.T) {
 			told := 0
 			w := planWait{
 				goal: tt.goal, limit: tt.limit, now: func() time.Time { return now },
-				look: func(context.Context) (redrive.Standing, error) {
+				look: func(context.Context) (redrive.Tally, error) {
 					if len(left) == 0 {
-						return redrive.Standing{}, tt.err
+						return redrive.Tally{}, tt.err
 					}
 					s := left[0]
 					left = left[1:]
@@ -69,7 +69,7 @@ func TestPlanWait(t *testing.T) {
 					now, slept = now.Add(d), append(slept, d)
 					return nil
 				},
-				tell: func(redrive.Standing) { told++ },
+				tell: func(redrive.Tally) { told++ },
 			}
 			s, err := w.wait(t.Context())
 			if got := exitCode(err); got != tt.code {

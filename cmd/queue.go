@@ -12,6 +12,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/ledger"
 	"github.com/redrivectl/redrivectl/internal/provider"
+	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/spf13/cobra"
 )
 
@@ -92,6 +93,17 @@ func (q *queue) rows() ledger.Window {
 		w.Consumer = q.cfg.Consumer
 	}
 	return w
+}
+
+// scan yields the rows of the window that can be this queue's: a row that names
+// another region than the queue is bound to is another's.
+func (q *queue) scan(ctx context.Context, w ledger.Window, each func(ledger.Row) error) error {
+	return q.ledger.Scan(ctx, w, func(r ledger.Row) error {
+		if reconcile.CrossesRegion(q.cfg.Region, r.Region) {
+			return nil
+		}
+		return each(r)
+	})
 }
 
 // apart reports that consumers keep the rows of two queues of one ledger apart.

@@ -95,7 +95,7 @@ func liftTexts(l redrive.Lifts) (texts []string) {
 	}
 	said("fixed", l.Fixed)
 	said("as", string(l.As))
-	said("accept provisional", l.AcceptProvision)
+	said("accept provisional", l.AcceptProvisional)
 	said("accept duplicates", l.AcceptDuplicates)
 	flag("effects idempotent", l.EffectsByFlag)
 	flag("fan-out", l.FanOut)
@@ -131,7 +131,10 @@ func (v runReportView) doneFacts() []fact {
 func (r rateReport) text() string {
 	said := fmt.Sprintf("%s/s asked", figure(r.Asked))
 	if r.Effective != nil {
-		said += fmt.Sprintf("; %s/s redriven over %s; at most %d in one second", figure(*r.Effective), span(r.Running), r.Highest)
+		said += fmt.Sprintf("; %s/s redriven over %s; at most %d in one second", figure(*r.Effective), span(r.Running-r.Idle), r.Highest)
+	}
+	if r.Idle > 0 {
+		said += fmt.Sprintf("; observed or paused for %s", span(r.Idle))
 	}
 	if r.Lowest != nil {
 		said += fmt.Sprintf("; lowered %s by throttling, to %s at least", times(r.Slowed), perSecond(*r.Lowest))

@@ -119,6 +119,7 @@ type rateReport struct {
 	Highest   int      `json:"highest_in_one_second"`
 	Publishes int      `json:"publishes"`
 	Running   float64  `json:"running_seconds"`
+	Idle      float64  `json:"idle_seconds"`
 	Slowed    int      `json:"slowed"`
 	Lowest    *float64 `json:"lowest_per_second"`
 }
@@ -242,8 +243,9 @@ func (r *runReporter) done() {
 	if v.Rate.Slowed = r.account.Slowed; r.account.Lowest > 0 {
 		v.Rate.Lowest = new(r.account.Lowest)
 	}
-	if v.Rate.Running > 0 {
-		v.Rate.Effective = new(float64(v.Redriven) / v.Rate.Running)
+	v.Rate.Idle = r.account.Idle().Seconds()
+	if busy := v.Rate.Running - v.Rate.Idle; busy > 0 {
+		v.Rate.Effective = new(float64(v.Redriven) / busy)
 	}
 	v.record = newRunRecordView(r.run, r.app.now())
 	v.Glass = v.record.Glass

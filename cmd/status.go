@@ -38,6 +38,7 @@ type queueStatus struct {
 	Complete     bool           `json:"complete"`
 	OldestAt     *time.Time     `json:"oldest_at"`
 	OldestAge    *float64       `json:"oldest_age_seconds"`
+	OldestSentAt *time.Time     `json:"oldest_sent_at"` // as the broker tells: from it the retention counts
 	Retention    *float64       `json:"retention_seconds"`
 	Classes      map[string]int `json:"classes"`
 	Actions      map[string]int `json:"actions"`
@@ -116,16 +117,16 @@ func (a *app) queueStatus(ctx context.Context, name string, st *store.Store) (qu
 	}
 	v := queueStatus{
 		Queue: name, Broker: q.brokerName, Visible: d.Depth.Visible, InFlight: d.Depth.InFlight, Delayed: d.Depth.Delayed,
-		Counted: countedHow(d.Depth), OldestAt: moment(d.OldestAt), Retention: secondsOf(d.Retention), Classes: map[string]int{}, Actions: map[string]int{},
+		Counted: countedHow(d.Depth), OldestSentAt: moment(d.OldestAt), Retention: secondsOf(d.Retention), Classes: map[string]int{}, Actions: map[string]int{},
 		Needs: map[string]int{}, Plans: []planSummary{}, OpenRuns: []openRunView{},
 		Holds: holdsStatus{Owners: []ownedHolds{}},
-	}
-	if v.OldestAt != nil {
-		v.OldestAge = new(a.age(*v.OldestAt))
 	}
 	keys, err := a.statusJobs(ctx, q, st, &v)
 	if err != nil {
 		return v, err
+	}
+	if v.OldestAt != nil {
+		v.OldestAge = new(a.age(*v.OldestAt))
 	}
 	if err := a.statusLedger(ctx, q, keys, &v); err != nil {
 		return v, err
@@ -161,6 +162,7 @@ func (a *app) statusJobs(ctx context.Context, q *queue, st *store.Store, v *queu
 	keys := map[string]bool{}
 	seen, err := src.look(ctx, 0, func(x reconcile.Assessed) error {
 		keys[x.Job.JobKey] = true
+		v.OldestAt = earliest(v.OldestAt, oldest(moment(x.Job.Failure.At), moment(x.Job.Message.SentAt)))
 		v.Classes[string(x.Class.Class)]++
 		v.Actions[string(x.Decision.Action)]++
 		if x.Decision.Needs != "" {
@@ -185,7 +187,7 @@ func (a *app) statusLedger(ctx context.Context, q *queue, keys map[string]bool, 
 	pending, orphans := 0, 0
 	w := q.rows()
 	w.States = []ledger.State{ledger.Sending, ledger.Fenced}
-	err = q.ledger.Scan(ctx, w, func(r ledger.Row) error {
+	err = q.scan(ctx, w, func(r ledger.Row) error {
 		pending++
 		if reconcile.Abandoned(r, now, q.cfg.Worker.ClaimLife) && !keys[r.JobKey] {
 			orphans++

@@ -224,7 +224,7 @@ func (k *keptLook) add(x reconcile.Assessed, v jobView) {
 		Ledger: deref(v.LedgerState), Verdict: deref(v.Verdict), Region: deref(v.Region), Schema: deref(v.SchemaVersion),
 		Receives: v.Receives, ExpiresAt: x.Job.Message.ExpiresAt,
 	}
-	if at := oldest(v); at != nil {
+	if at := oldest(v.FailedAt, v.SentAt); at != nil {
 		j.At = *at
 	}
 	k.view.Jobs = append(k.view.Jobs, j)

@@ -16,7 +16,7 @@ import (
 // Plans are what plan list shows, and which of them wait for the person here.
 func (d *triageDesk) Plans(ctx context.Context) (plans []tui.Plan, err error) {
 	err = d.wishPlans(ctx, &listener{}, func(_ *app, ap *redrive.Approver) error {
-		all, err := ap.Standings(ctx, "", redrive.PlanState.Live)
+		all, err := ap.Tallies(ctx, "", redrive.PlanState.Live)
 		for _, s := range all {
 			plans = append(plans, newTriagePlan(ap, s))
 		}
@@ -29,7 +29,7 @@ func (d *triageDesk) Plans(ctx context.Context) (plans []tui.Plan, err error) {
 func (d *triageDesk) Plan(ctx context.Context, id string) (p tui.Plan, err error) {
 	l := &listener{}
 	err = d.wishPlans(ctx, l, func(a *app, ap *redrive.Approver) error {
-		s, err := ap.Standing(ctx, id)
+		s, err := ap.Tally(ctx, id)
 		if err != nil {
 			return notFound("plan", id, err)
 		}
@@ -59,8 +59,8 @@ func (d *triageDesk) wishPlans(ctx context.Context, l *listener, ask func(*app, 
 	})
 }
 
-func newTriagePlan(ap *redrive.Approver, s redrive.Standing) tui.Plan {
-	v := standingView(s)
+func newTriagePlan(ap *redrive.Approver, s redrive.Tally) tui.Plan {
+	v := tallyView(s)
 	return tui.Plan{
 		ID: v.Plan, Queue: v.Queue, State: v.State, Items: v.ItemCount, Tier: v.Tier, Given: v.Given, Needed: v.Needed, Approved: v.Approved,
 		Mine: ap.WaitsForMe(s), Requester: v.Requester, Reason: v.Reason, ExpiresAt: v.ExpiresAt,

@@ -203,7 +203,7 @@ func rowProvisional(in Input) (Decision, bool) {
 	switch {
 	case in.Verdict != ProvisionalNo:
 		return Decision{}, false
-	case in.Lifts.AcceptProvision:
+	case in.Lifts.AcceptProvisional:
 		return byDisposition(in, in.Disposition, "provisional_no", "provisional"), true
 	default:
 		return hold("provisional_no", "a conclusive verdict (reconcile with --apply), or one approver for --accept-provisional WHY")

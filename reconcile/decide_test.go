@@ -24,13 +24,13 @@ func lifts() []Lifts {
 		for _, as := range append([]classify.Disposition{""}, dispositions...) {
 			for _, prov := range bools {
 				for _, dup := range bools {
-					ls = append(ls, Lifts{Fixed: fixed, As: as, AcceptProvision: prov, AcceptDuplicates: dup})
+					ls = append(ls, Lifts{Fixed: fixed, As: as, AcceptProvisional: prov, AcceptDuplicates: dup})
 				}
 			}
 		}
 	}
 	// A plan that discards carries no other lift, and none would count.
-	return append(ls, Lifts{Discard: true}, Lifts{Fixed: true, As: classify.Retry, AcceptProvision: true, AcceptDuplicates: true, Discard: true})
+	return append(ls, Lifts{Discard: true}, Lifts{Fixed: true, As: classify.Retry, AcceptProvisional: true, AcceptDuplicates: true, Discard: true})
 }
 
 // everyInput calls f for every combination of the table's inputs that has the
@@ -66,7 +66,7 @@ func everyFlag(in Input, f func(*Input)) {
 func maySend(in *Input) bool {
 	resolved := in.Verdict == NotAccepted || in.Verdict == Rejected ||
 		!in.Unresolved && in.Standing != SendingPast && in.Standing != StandsFenced
-	lifted := in.Verdict == ProvisionalNo && in.Lifts.AcceptProvision ||
+	lifted := in.Verdict == ProvisionalNo && in.Lifts.AcceptProvisional ||
 		in.Lifts.AcceptDuplicates && (in.Verdict == TooOld || in.Verdict == Ambiguous || in.Asking != CanAsk)
 	return resolved && (in.Effect == classify.EffectNone || in.Standing == NeverClaimed) ||
 		in.Verdict == NotAccepted ||
@@ -268,18 +268,18 @@ func TestDecideFirstMatchWins(t *testing.T) {
 			Decision{Action: Redrive, Row: 11, Why: "idempotent", Lift: "idempotent"},
 		},
 		{
-			"provisional, lifted", with(func(in *Input) { in.Verdict, in.Lifts.AcceptProvision = ProvisionalNo, true }),
+			"provisional, lifted", with(func(in *Input) { in.Verdict, in.Lifts.AcceptProvisional = ProvisionalNo, true }),
 			Decision{Action: Redrive, Row: 12, Why: "provisional_no", Lift: "provisional"},
 		},
 		{"too early is not lifted", with(func(in *Input) {
-			in.Verdict, in.Lifts = TooEarly, Lifts{AcceptProvision: true, AcceptDuplicates: true}
+			in.Verdict, in.Lifts = TooEarly, Lifts{AcceptProvisional: true, AcceptDuplicates: true}
 		}), Decision{Action: Hold, Row: 13, Why: "too_early", Needs: "the provider's delay to pass, then reconcile again"}},
 		{"no provider, lifted, unknown class claimed", with(func(in *Input) {
 			in.Disposition, in.Asking = classify.Hold, NoProvider
 			in.Lifts = Lifts{As: classify.Retry, AcceptDuplicates: true}
 		}), Decision{Action: Redrive, Row: 14, Why: "no_provider", Lift: "duplicates"}},
 		{"unavailable is not lifted", with(func(in *Input) {
-			in.Verdict, in.Lifts = Unavailable, Lifts{AcceptProvision: true, AcceptDuplicates: true}
+			in.Verdict, in.Lifts = Unavailable, Lifts{AcceptProvisional: true, AcceptDuplicates: true}
 		}), Decision{Action: Hold, Row: 15, Why: "unavailable", Needs: "the provider to answer, then reconcile again"}},
 	}
 	for _, tt := range tests {

@@ -76,11 +76,11 @@ const (
 
 // Lifts are a plan's explicit exceptions as they apply to one job.
 type Lifts struct {
-	Fixed            bool                 // a correction is stated, or the job is edited
-	As               classify.Disposition // of the class claimed for an unknown job; empty: none
-	AcceptProvision  bool
-	AcceptDuplicates bool
-	Discard          bool // the plan drops what it selects
+	Fixed             bool                 // a correction is stated, or the job is edited
+	As                classify.Disposition // of the class claimed for an unknown job; empty: none
+	AcceptProvisional bool
+	AcceptDuplicates  bool
+	Discard           bool // the plan drops what it selects
 }
 
 // Input is all that the decision table looks at.

@@ -386,7 +386,7 @@ func TestVerdictEndsWithTheNextClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := as[0].With(reconcile.Lifts{AcceptProvision: true}, reconcile.NotDeclared); d.Action != reconcile.Hold {
+	if d := as[0].With(reconcile.Lifts{AcceptProvisional: true}, reconcile.NotDeclared); d.Action != reconcile.Hold {
 		t.Errorf("decided %+v by %+v", d, as[0].Verdict)
 	}
 }

@@ -30,6 +30,7 @@ type Account struct {
 	Rollbacks   []RunRollback
 
 	back map[int]bool // items that a rollback took back
+	idle idling
 
 	plan   Plan
 	at     map[string]int // CopyID.String to index
@@ -109,12 +110,20 @@ func (a *Account) session(r audit.Record) {
 	switch {
 	case r.Step == stepEnd && n > 0:
 		a.Sessions[n-1].To, a.Sessions[n-1].Ended = r.Time, RunState(r.Result)
+		a.rest(r.Time)
+	case r.Step == stepPaused:
+		a.idle.paused = r.Time
+	case r.Step == stepContinued:
+		a.idle.goOn(r.Time)
+	case r.Step == StepVerdict && Verdict(r.Details[detailVerdict]) != VerdictTripped:
+		a.idle.judged, a.idle.since = true, r.Time.Sub(a.last)
 	case r.Step == stepStart || r.Step == stepResume:
 		if n > 0 && a.Sessions[n-1].Ended == "" {
 			a.Sessions[n-1].To = a.last
 		}
 		a.Sessions = append(a.Sessions, RunSession{From: r.Time, By: r.Actor, Host: r.Host, Resumed: r.Step == stepResume})
 		a.last, a.began = r.Time, r.Seq
+		a.idle.since, a.idle.paused = 0, time.Time{}
 	case r.Step == stepSlowed:
 		a.slowed(r)
 	}
@@ -135,6 +144,7 @@ func (a *Account) copy(r audit.Record) {
 		a.items[i].See(r)
 	}
 	a.last = r.Time
+	a.idle.take()
 	if r.Step != audit.StepPublish || r.Result == audit.ResultRefused {
 		return
 	}
@@ -171,8 +181,41 @@ func (a *Account) Stop(now time.Time, lives bool) {
 	a.Sessions[n-1].To = a.last
 	if lives {
 		a.Sessions[n-1].To = now
+		a.rest(now)
 	}
 }
+
+// idling is for how long a run observed its canary or was paused: it sends nothing
+// then, by intention.
+type idling struct {
+	whole  time.Duration
+	since  time.Duration // of the time since the last record about a copy
+	paused time.Time     // since when; zero: it is not
+	judged bool          // the canary is observed no more
+}
+
+// goOn ends a pause.
+func (d *idling) goOn(at time.Time) {
+	if !d.paused.IsZero() {
+		d.since += at.Sub(d.paused)
+	}
+	d.paused = time.Time{}
+}
+
+func (d *idling) take() { d.whole, d.since = d.whole+max(d.since, 0), 0 }
+
+// rest ends what the run was waiting for at the end of a session. A canary without a
+// verdict was observed since its last record.
+func (a *Account) rest(at time.Time) {
+	a.idle.goOn(at)
+	if a.plan.Canary > 0 && !a.idle.judged {
+		a.idle.since = at.Sub(a.last)
+	}
+	a.idle.take()
+}
+
+// Idle is for how long of Running the run observed its canary or was paused.
+func (a *Account) Idle() time.Duration { return min(a.idle.whole, a.Running()) }
 
 // Running is for how long the run was carried out, all sessions together.
 func (a *Account) Running() (d time.Duration) {

@@ -17,6 +17,11 @@ import (
 // records that are told by second, copy, step and result.
 func accountOf(steps ...recorded) *redrive.Account {
 	var p redrive.Plan
+	for _, s := range steps {
+		if s.step == redrive.StepVerdict {
+			p.Canary = 1
+		}
+	}
 	for i, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		class := classify.Throttled
 		if i > 3 {
@@ -190,5 +195,59 @@ func TestAccountUnsure(t *testing.T) {
 	}
 	if want := [6]bool{1: true, 2: true}; got != want {
 		t.Errorf("unsure %v, want %v", got, want)
+	}
+}
+
+// TestAccountIdle: what the run observed its canary, waited for a person or was
+// paused is known apart, so that its rate is of the time in which it worked.
+func TestAccountIdle(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		steps         []recorded
+		running, idle time.Duration
+	}{
+		"no canary": {[]recorded{{10, "run", "start", "", ""}, {11, "a", "ack", "done", ""}, {12, "run", "end", "finished", ""}}, 2 * time.Second, 0},
+		"observed": {[]recorded{
+			{10, "run", "start", "", ""},
+			{11, "a", "publish", "done", ""},
+			{12, "a", "ack", "done", ""},
+			{300, "run", "gate", "done", ""},
+			{301, "b", "publish", "done", ""},
+			{302, "run", "end", "finished", ""},
+		}, 292 * time.Second, 288 * time.Second},
+		"paused while it observed, and then for a person": {[]recorded{
+			{10, "run", "start", "", ""},
+			{12, "a", "ack", "done", ""},
+			{20, "run", "paused", "", ""},
+			{50, "run", "continued", "", ""},
+			{112, "run", "gate", "done", ""},
+			{112, "run", "paused", "", ""},
+			{212, "run", "continued", "", ""},
+			{213, "b", "ack", "done", ""},
+			{214, "run", "end", "finished", ""},
+		}, 204 * time.Second, 200 * time.Second},
+		"paused in its bulk": {[]recorded{
+			{10, "run", "start", "", ""},
+			{11, "a", "ack", "done", ""},
+			{11, "run", "gate", "done", ""},
+			{12, "b", "ack", "done", ""},
+			{13, "run", "paused", "", ""},
+			{23, "run", "end", "interrupted", ""},
+		}, 13 * time.Second, 10 * time.Second},
+		"killed while it observed, and again": {[]recorded{
+			{10, "run", "start", "", ""},
+			{12, "a", "ack", "done", ""},
+			{100, "run", "resume", "", ""},
+			{120, "run", "end", "interrupted", ""},
+			{200, "run", "resume", "", ""},
+			{220, "run", "gate", "done", ""},
+			{222, "b", "ack", "done", ""},
+			{222, "run", "end", "finished", ""},
+		}, 44 * time.Second, 40 * time.Second},
+	} {
+		a := accountOf(c.steps...)
+		if a.Stop(at(1000), false); a.Running() != c.running || a.Idle() != c.idle {
+			t.Errorf("%s: %s, of them idle %s; want %s, %s", name, a.Running(), a.Idle(), c.running, c.idle)
+		}
 	}
 }

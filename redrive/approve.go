@@ -49,24 +49,24 @@ type Approver struct {
 // Approve states that the person acting agrees to exactly these items. Refusals
 // are ErrRefused: a wrong count, the requester himself, the same person twice,
 // a plan that waits for nothing.
-func (a *Approver) Approve(ctx context.Context, prefix string, items int, reason string) (Standing, error) {
-	s, err := a.Standing(ctx, prefix)
+func (a *Approver) Approve(ctx context.Context, prefix string, items int, reason string) (Tally, error) {
+	s, err := a.Tally(ctx, prefix)
 	if err != nil {
-		return Standing{}, err
+		return Tally{}, err
 	}
 	if err := a.mayApprove(s, a.Actor.Name, items); err != nil {
-		return Standing{}, fmt.Errorf("approve plan %s: %w", s.Plan.ID, err)
+		return Tally{}, fmt.Errorf("approve plan %s: %w", s.Plan.ID, err)
 	}
 	st := a.statement(s.Plan, DecisionApprove, reason)
 	return a.add(ctx, s, st, a.recordOf(s.Plan, st))
 }
 
 // add keeps one more approval, and moves the plan once it has all that it needs.
-func (a *Approver) add(ctx context.Context, s Standing, st Approval, rec audit.Record) (Standing, error) {
+func (a *Approver) add(ctx context.Context, s Tally, st Approval, rec audit.Record) (Tally, error) {
 	if err := a.save(ctx, st, rec); err != nil {
-		return Standing{}, err
+		return Tally{}, err
 	}
-	s = a.standing(s.Plan, append(s.Statements, st))
+	s = a.tally(s.Plan, append(s.Statements, st))
 	if !s.Approved || st.Decision != DecisionApprove { // who breaks the glass approves nothing
 		return s, nil
 	}
@@ -78,7 +78,7 @@ func (a *Approver) add(ctx context.Context, s Standing, st Approval, rec audit.R
 }
 
 // mayApprove says why a person's approval of so many items would not count.
-func (a *Approver) mayApprove(s Standing, person string, items int) error {
+func (a *Approver) mayApprove(s Tally, person string, items int) error {
 	p := s.Plan.Plan
 	switch {
 	case s.Plan.State != PlanWaiting:
@@ -104,7 +104,7 @@ func (a *Approver) mayApprove(s Standing, person string, items int) error {
 
 // Reject ends a plan that has not begun. The requester may do it too.
 func (a *Approver) Reject(ctx context.Context, prefix, reason string) (StoredPlan, error) {
-	s, err := a.Standing(ctx, prefix)
+	s, err := a.Tally(ctx, prefix)
 	if err != nil {
 		return StoredPlan{}, err
 	}
@@ -120,7 +120,7 @@ func (a *Approver) Reject(ctx context.Context, prefix, reason string) (StoredPla
 // Revoke takes the approval of a plan back, until its run ends. A running one
 // stops before its next batch. Anyone may: stopping is never the risk.
 func (a *Approver) Revoke(ctx context.Context, prefix, reason string) (StoredPlan, error) {
-	s, err := a.Standing(ctx, prefix)
+	s, err := a.Tally(ctx, prefix)
 	if err != nil {
 		return StoredPlan{}, err
 	}
@@ -142,8 +142,8 @@ func (a *Approver) Revoke(ctx context.Context, prefix, reason string) (StoredPla
 func (a *Approver) Drop(ctx context.Context, prefix, reason string) (StoredPlan, error) {
 	var err error
 	for range 2 { // again where it was approved in the same moment
-		var s Standing
-		if s, err = a.Standing(ctx, prefix); err != nil {
+		var s Tally
+		if s, err = a.Tally(ctx, prefix); err != nil {
 			return StoredPlan{}, err
 		}
 		if !s.Plan.State.Open() {

@@ -89,10 +89,10 @@ func BrokenGlass(id PlanID, p Plan, as []Approval, now time.Time, by Persons) (A
 // ErrRefused where the policy, the plan or what was run alone before does not allow
 // it, and where somebody has rejected or revoked the plan, or within a day another
 // plan with one of its jobs: he could be reached.
-func (a *Approver) BreakGlass(ctx context.Context, prefix, why string) (Standing, error) {
+func (a *Approver) BreakGlass(ctx context.Context, prefix, why string) (Tally, error) {
 	s, st, err := a.Glass(ctx, prefix, why)
 	if err != nil {
-		return Standing{}, err
+		return Tally{}, err
 	}
 	rec := a.recordOf(s.Plan, st)
 	rec.Details[audit.DetailBreakGlass] = why
@@ -103,15 +103,15 @@ func (a *Approver) BreakGlass(ctx context.Context, prefix, why string) (Standing
 }
 
 // Glass is the statement that BreakGlass would keep, or why it would not.
-func (a *Approver) Glass(ctx context.Context, prefix, why string) (Standing, Approval, error) {
-	s, err := a.Standing(ctx, prefix)
+func (a *Approver) Glass(ctx context.Context, prefix, why string) (Tally, Approval, error) {
+	s, err := a.Tally(ctx, prefix)
 	if err == nil {
 		err = a.mayBreak(ctx, s)
 	}
 	return s, a.statement(s.Plan, DecisionBreakGlass, why), err
 }
 
-func (a *Approver) mayBreak(ctx context.Context, s Standing) error {
+func (a *Approver) mayBreak(ctx context.Context, s Tally) error {
 	id, p := s.Plan.ID, s.Plan.Plan
 	switch by, taken := s.TakenBack(); {
 	case taken:

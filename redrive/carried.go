@@ -19,7 +19,7 @@ const KnownFile = "file"
 func (a *Approver) ApproveFile(sp StoredPlan, items int, reason string) (Approval, error) {
 	alone := Approver{Who: a.Who, Now: a.Now} // never solo
 	sp.State = PlanWaiting
-	if err := alone.mayApprove(Standing{Plan: sp}, a.Actor.Name, items); err != nil {
+	if err := alone.mayApprove(Tally{Plan: sp}, a.Actor.Name, items); err != nil {
 		return Approval{}, fmt.Errorf("approve plan %s: %w", sp.ID, err)
 	}
 	return alone.statement(sp, DecisionApprove, reason), nil
@@ -30,7 +30,7 @@ func (a *Approver) ApproveFile(sp StoredPlan, items int, reason string) (Approva
 // command can be given again.
 func (a *Approver) Take(ctx context.Context, prefix string, carried ...Approval) error {
 	for _, c := range carried {
-		s, err := a.Standing(ctx, prefix)
+		s, err := a.Tally(ctx, prefix)
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (a *Approver) Take(ctx context.Context, prefix string, carried ...Approval)
 // Admitted are the approvals as Take would keep them, those left out that are here
 // already; nothing is kept.
 func (a *Approver) Admitted(ctx context.Context, prefix string, carried ...Approval) ([]Approval, error) {
-	s, err := a.Standing(ctx, prefix)
+	s, err := a.Tally(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (a *Approver) Admitted(ctx context.Context, prefix string, carried ...Appro
 		}
 		if !known {
 			admitted = append(admitted, st)
-			s = a.standing(s.Plan, append(s.Statements, st))
+			s = a.tally(s.Plan, append(s.Statements, st))
 		}
 	}
 	return admitted, nil
@@ -75,7 +75,7 @@ func (a *Approver) Admitted(ctx context.Context, prefix string, carried ...Appro
 
 // admit holds a carried statement against the plan and makes of it the one to be
 // kept, which says how its person is known here; known: it is here already.
-func (a *Approver) admit(s Standing, c Approval) (st Approval, known bool, err error) {
+func (a *Approver) admit(s Tally, c Approval) (st Approval, known bool, err error) {
 	refuse := func(format string, args ...any) (Approval, bool, error) {
 		return Approval{}, false, fmt.Errorf("approval of %q in a file for plan %s: "+format+": %w", append(append([]any{c.Approver, s.Plan.ID}, args...), ErrRefused)...)
 	}

@@ -109,7 +109,7 @@ func TestTake(t *testing.T) {
 			}
 			after, err := w.store.AuditHead(w.ctx)
 			w.must(err)
-			s, err := a.Standing(w.ctx, string(d.ID))
+			s, err := a.Tally(w.ctx, string(d.ID))
 			w.must(err)
 			if !tt.ok {
 				if before != after || s.Given != 0 {
@@ -168,7 +168,7 @@ func TestTwoCarried(t *testing.T) {
 	}
 	b := w.approvedElsewhere(sp, "b")
 	w.must(w.taker().Take(w.ctx, string(d.ID), a, b))
-	s, err := w.taker().Standing(w.ctx, string(d.ID))
+	s, err := w.taker().Tally(w.ctx, string(d.ID))
 	w.must(err)
 	if s.Plan.State != redrive.PlanApproved || s.Given != 2 {
 		t.Errorf("%s, %d given", s.Plan.State, s.Given)

@@ -259,19 +259,20 @@ func (f Figures) undecided(open []string, kind string) string {
 // is pending ends, and which could be.
 func (f Figures) against(t Thresholds, kind string) (broken, open []string) {
 	n := f.Redrives
-	hold := func(name string, s span, breaks func(int) bool, limit string) {
+	hold := func(name, found string, s span, breaks func(int) bool, limit string) {
 		switch least, most := breaks(s.least), breaks(s.most); {
 		case least && most:
-			broken = append(broken, fmt.Sprintf("%d of %d %s (%s)", s.least, n, name, limit))
+			broken = append(broken, fmt.Sprintf("%s (%s)", found, limit))
 		case least || most:
 			open = append(open, fmt.Sprintf("%s (%s)", name, limit))
 		}
 	}
+	count := func(k int, name string) string { return fmt.Sprintf("%d of %d %s", k, n, name) }
 	above := func(limit float64) func(int) bool {
 		return func(k int) bool { return float64(k) > limit*float64(n)+tiny }
 	}
 	if kind == GateDLQOnly {
-		hold("came back", span{f.Returned, f.Returned}, above(t.MaxReturned), "at most "+classify.FormatShare(t.MaxReturned))
+		hold("came back", count(f.Returned, "came back"), span{f.Returned, f.Returned}, above(t.MaxReturned), "at most "+classify.FormatShare(t.MaxReturned))
 		if f.Blind != "" {
 			open = append(open, "whether any came back is not known: "+f.Blind)
 		} else if f.Returned > 0 {
@@ -279,16 +280,21 @@ func (f Figures) against(t Thresholds, kind string) (broken, open []string) {
 		}
 		return broken, open
 	}
-	hold("sent", span{f.Sent, f.Sent + f.Pending}, func(k int) bool { return float64(k) < t.MinSuccess*float64(n)-tiny }, "at least "+classify.FormatShare(t.MinSuccess))
+	sent := count(f.Sent, "sent")
+	if f.Pending > 0 { // those may still be
+		sent = fmt.Sprintf("%s, so no more than %d can be sent", count(f.Failed, "failed"), f.Sent+f.Pending)
+	}
+	hold("sent", sent, span{f.Sent, f.Sent + f.Pending}, func(k int) bool { return float64(k) < t.MinSuccess*float64(n)-tiny }, "at least "+classify.FormatShare(t.MinSuccess))
 	back := span{f.Returned, f.Returned + f.Pending}
 	if f.Blind != "" {
 		back.most += f.Failed // nobody saw whether they are back
 	}
-	hold("came back", span{back.least, min(n, back.most)}, above(t.MaxReturned), "at most "+classify.FormatShare(t.MaxReturned))
-	hold("throttled", span{f.Throttled, min(n, f.Throttled+f.Pending)}, above(t.MaxThrottled), "at most "+classify.FormatShare(t.MaxThrottled))
+	hold("came back", count(f.Returned, "came back"), span{back.least, min(n, back.most)}, above(t.MaxReturned), "at most "+classify.FormatShare(t.MaxReturned))
+	hold("throttled", count(f.Throttled, "throttled"), span{f.Throttled, min(n, f.Throttled+f.Pending)}, above(t.MaxThrottled), "at most "+classify.FormatShare(t.MaxThrottled))
 	if t.MaxP95Seconds > 0 && f.Sent+f.Pending > 0 {
 		allowed := (f.Sent + f.Pending) / 20 // that many of 100 in 20 may be slower
-		hold("took longer than "+seconds(t.MaxP95Seconds), span{f.Slow, f.Slow + f.Untimed + f.Pending}, func(k int) bool { return k > allowed }, "at most 5%")
+		slow := "took longer than " + seconds(t.MaxP95Seconds)
+		hold(slow, count(f.Slow, slow), span{f.Slow, f.Slow + f.Untimed + f.Pending}, func(k int) bool { return k > allowed }, "at most 5%")
 	}
 	return broken, open
 }

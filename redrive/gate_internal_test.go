@@ -151,6 +151,23 @@ func TestJudgeAtTheThreshold(t *testing.T) {
 	}
 }
 
+// TestJudgeWordsAnEarlyFail: a fail that does not wait for what is pending says what
+// has failed, and not that nothing was sent.
+func TestJudgeWordsAnEarlyFail(t *testing.T) {
+	t.Parallel()
+	th := Thresholds{MinSuccess: 0.95, MaxReturned: 0.05, MaxThrottled: 0.1}
+	for want, f := range map[string]Figures{
+		"1 of 5 failed, so no more than 4 can be sent (at least 95%)":                                {Redrives: 5, Failed: 1, Pending: 4},
+		"1 of 5 failed, so no more than 4 can be sent (at least 95%); 1 of 5 came back (at most 5%)": {Redrives: 5, Sent: 2, Failed: 1, Returned: 1, Pending: 2},
+		"0 of 5 sent (at least 95%)": {Redrives: 5, Failed: 5},
+		"3 of 5 sent (at least 95%); 2 of 5 came back (at most 5%); 1 of 5 throttled (at most 10%)": {Redrives: 5, Sent: 3, Failed: 2, Returned: 2, Throttled: 1},
+	} {
+		if v, why := judge(f, th, GateLedger, false); v != VerdictFail || why != want {
+			t.Errorf("%q: %s, want %s", v, why, want)
+		}
+	}
+}
+
 // Without a ledger nothing but what came back is known.
 func TestJudgeDLQOnly(t *testing.T) {
 	t.Parallel()

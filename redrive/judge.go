@@ -42,7 +42,7 @@ const (
 // ErrRefused.
 func (g Judge) Assess(ctx context.Context, jobs []job.Job, l Lifts) ([]reconcile.Assessed, error) {
 	lifts := reconcile.Lifts{
-		Fixed: l.Fixed != "" || l.Edit != nil, AcceptProvision: l.AcceptProvision != "", AcceptDuplicates: l.AcceptDuplicates != "", Discard: l.Discard,
+		Fixed: l.Fixed != "" || l.Edit != nil, AcceptProvisional: l.AcceptProvisional != "", AcceptDuplicates: l.AcceptDuplicates != "", Discard: l.Discard,
 	}
 	if l.As != "" {
 		d, ok := g.Disposition(l.As)

@@ -115,15 +115,15 @@ type Item struct {
 
 // Lifts are the declared exceptions of a plan, each with its stated reason.
 type Lifts struct {
-	Fixed            string         `json:"fixed,omitempty"`
-	As               classify.Class `json:"as,omitempty"`
-	AcceptProvision  string         `json:"accept_provisional,omitempty"`
-	AcceptDuplicates string         `json:"accept_duplicates,omitempty"`
-	EffectsByFlag    bool           `json:"effects_idempotent,omitempty"`
-	FanOut           bool           `json:"fan_out,omitempty"`
-	BreakOrder       bool           `json:"break_order,omitempty"`
-	To               string         `json:"to,omitempty"`
-	Edit             *EditRule      `json:"edit,omitempty"`
+	Fixed             string         `json:"fixed,omitempty"`
+	As                classify.Class `json:"as,omitempty"`
+	AcceptProvisional string         `json:"accept_provisional,omitempty"`
+	AcceptDuplicates  string         `json:"accept_duplicates,omitempty"`
+	EffectsByFlag     bool           `json:"effects_idempotent,omitempty"`
+	FanOut            bool           `json:"fan_out,omitempty"`
+	BreakOrder        bool           `json:"break_order,omitempty"`
+	To                string         `json:"to,omitempty"`
+	Edit              *EditRule      `json:"edit,omitempty"`
 	// Discard: the plan drops what it selects. It comes with no other lift.
 	Discard bool `json:"discard,omitempty"`
 }

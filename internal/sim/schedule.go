@@ -125,7 +125,7 @@ func (p *proc) wanted() asked {
 	case x < 84:
 		a.lifts.Edit = pick(p.world, p.edits)
 	case x < 88:
-		a.lifts.AcceptProvision = "nobody will ever know"
+		a.lifts.AcceptProvisional = "nobody will ever know"
 	case x < 92:
 		a.lifts.AcceptDuplicates = "better twice than never"
 	case x < 96:

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Standing is how far a plan is approved.
-type Standing struct {
+// Tally is what was said of a plan, and how far that approves it.
+type Tally struct {
 	Plan       StoredPlan
 	Statements []Approval // on the plan, oldest first
 	Given      int        // approvals in force
@@ -15,26 +15,26 @@ type Standing struct {
 }
 
 // TakenBack is the statement that rejected or revoked the plan.
-func (s Standing) TakenBack() (Approval, bool) { return takenBack(s.Plan.ID, s.Statements) }
+func (s Tally) TakenBack() (Approval, bool) { return takenBack(s.Plan.ID, s.Statements) }
 
-// Standing tells how far a plan is approved; prefix is a unique one of its ID.
-func (a *Approver) Standing(ctx context.Context, prefix string) (Standing, error) {
+// Tally tells how far a plan is approved; prefix is a unique one of its ID.
+func (a *Approver) Tally(ctx context.Context, prefix string) (Tally, error) {
 	sp, err := a.Plans.LoadPlan(ctx, prefix)
 	if err != nil {
-		return Standing{}, fmt.Errorf("load plan %s: %w", prefix, err)
+		return Tally{}, fmt.Errorf("load plan %s: %w", prefix, err)
 	}
 	return a.verified(ctx, sp)
 }
 
-// Standings are the plans of the queue (of all when empty) that are in a state
+// Tallies are the plans of the queue (of all when empty) that are in a state
 // which in accepts, newest first. One that was changed behind the store's back
 // is ErrChanged.
-func (a *Approver) Standings(ctx context.Context, queue string, in func(PlanState) bool) ([]Standing, error) {
+func (a *Approver) Tallies(ctx context.Context, queue string, in func(PlanState) bool) ([]Tally, error) {
 	plans, err := a.Plans.ListPlans(ctx, queue)
 	if err != nil {
 		return nil, err
 	}
-	var all []Standing
+	var all []Tally
 	for _, sp := range plans {
 		if !in(sp.State) {
 			continue
@@ -49,12 +49,12 @@ func (a *Approver) Standings(ctx context.Context, queue string, in func(PlanStat
 }
 
 // Waiting are the plans that the person acting may approve now.
-func (a *Approver) Waiting(ctx context.Context, queue string) ([]Standing, error) {
-	all, err := a.Standings(ctx, queue, func(s PlanState) bool { return s == PlanWaiting })
+func (a *Approver) Waiting(ctx context.Context, queue string) ([]Tally, error) {
+	all, err := a.Tallies(ctx, queue, func(s PlanState) bool { return s == PlanWaiting })
 	if err != nil {
 		return nil, err
 	}
-	var mine []Standing
+	var mine []Tally
 	for _, s := range all {
 		if a.WaitsForMe(s) {
 			mine = append(mine, s)
@@ -64,25 +64,25 @@ func (a *Approver) Waiting(ctx context.Context, queue string) ([]Standing, error
 }
 
 // WaitsForMe reports that the person acting may approve the plan now.
-func (a *Approver) WaitsForMe(s Standing) bool {
+func (a *Approver) WaitsForMe(s Tally) bool {
 	return a.mayApprove(s, a.Actor.Name, len(s.Plan.Plan.Items)) == nil
 }
 
-func (a *Approver) verified(ctx context.Context, sp StoredPlan) (Standing, error) {
+func (a *Approver) verified(ctx context.Context, sp StoredPlan) (Tally, error) {
 	p, err := sp.Verify()
 	if err != nil {
-		return Standing{}, err
+		return Tally{}, err
 	}
 	sp.Plan = p
 	statements, err := a.Plans.Approvals(ctx, sp.ID)
 	if err != nil {
-		return Standing{}, fmt.Errorf("approvals of plan %s: %w", sp.ID, err)
+		return Tally{}, fmt.Errorf("approvals of plan %s: %w", sp.ID, err)
 	}
-	return a.standing(sp, statements), nil
+	return a.tally(sp, statements), nil
 }
 
-func (a *Approver) standing(sp StoredPlan, statements []Approval) Standing {
-	return Standing{
+func (a *Approver) tally(sp StoredPlan, statements []Approval) Tally {
+	return Tally{
 		Plan: sp, Statements: statements, Needed: sp.Plan.Tier.Needed(),
 		Given:    len(counted(sp.ID, sp.Plan, statements, a.Now(), a.Persons)),
 		Approved: CheckApprovals(sp.ID, sp.Plan, statements, a.Now(), a.Persons) == nil,
