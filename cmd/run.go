@@ -152,30 +152,24 @@ do so from any terminal that shares the store.`,
 
 // readyPlan is a plan that was found, with what carries it out.
 type readyPlan struct {
-	id     redrive.PlanID
-	plan   redrive.Plan
-	state  redrive.PlanState
+	redrive.Frozen
 	runner *redrive.Runner
 }
 
 // show is the command that shows the plan.
-func (r readyPlan) show() string { return "redrivectl plan show " + short(string(r.id)) }
+func (r readyPlan) show() string { return "redrivectl plan show " + short(string(r.ID)) }
 
 func (a *app) ready(ctx context.Context, prefix string) (readyPlan, error) {
 	st, err := a.store(ctx)
 	if err != nil {
 		return readyPlan{}, err
 	}
-	sp, err := st.LoadPlan(ctx, prefix)
+	p, err := st.OpenPlan(ctx, prefix)
 	if err != nil {
 		return readyPlan{}, notFound("plan", prefix, err)
 	}
-	p, err := sp.Verify()
-	if err != nil {
-		return readyPlan{}, err
-	}
 	r, err := a.runner(ctx, p.Queue, st)
-	return readyPlan{sp.ID, p, sp.State, r}, err
+	return readyPlan{p, r}, errors.Join(err, p.Items.Close()) // the run opens it anew
 }
 
 func (o *runOptions) run(ctx context.Context) error {
@@ -194,20 +188,18 @@ func (o *runOptions) run(ctx context.Context) error {
 	if o.dryRun {
 		return o.check(ctx, r, approver, carried)
 	}
-	if err := o.app.confirm(runQuestion(r.id, r.plan, o.glass)); err != nil {
+	if err := o.app.confirm(runQuestion(r.Frozen, o.glass)); err != nil {
 		return err
 	}
-	if err := approver.Take(ctx, string(r.id), carried...); err != nil {
+	if err := approver.Take(ctx, string(r.ID), carried...); err != nil {
 		return withHint(err, carriedHint(approver, r))
 	}
 	if err := o.breakGlass(ctx, r, approver); err != nil {
 		return err
 	}
 	r.runner.WaitAtGate = o.wait.waits(o.app)
-	queue := r.plan.Queue
-	r.plan = redrive.Plan{} // the run reads it anew, and holds it as long as it lasts
-	ended, err := r.runner.Run(ctx, string(r.id))
-	return o.app.reportRun(ended, queue, r.show(), err)
+	ended, err := r.runner.Run(ctx, string(r.ID))
+	return o.app.reportRun(ended, r.Queue, r.show(), err)
 }
 
 // breakGlass states that this person runs the plan alone, if he says so, and says
@@ -216,11 +208,11 @@ func (o *runOptions) breakGlass(ctx context.Context, r readyPlan, by *redrive.Ap
 	if o.glass == "" {
 		return nil
 	}
-	if _, err := by.BreakGlass(ctx, string(r.id), o.glass); err != nil {
+	if _, err := by.BreakGlass(ctx, string(r.ID), o.glass); err != nil {
 		return withHint(err, r.show())
 	}
 	o.app.note("BREAK GLASS: plan %s runs without the approvals that it needs (%s): %s",
-		short(string(r.id)), strings.Join(r.plan.TierWhy, ", "), term.Mask(o.glass))
+		short(string(r.ID)), strings.Join(r.TierWhy, ", "), term.Mask(o.glass))
 	return nil
 }
 
@@ -232,11 +224,11 @@ func (a *app) tellAside(ctx context.Context, r readyPlan) error {
 	}
 	d, err := r.runner.Broker.Describe(ctx)
 	if err != nil {
-		return fmt.Errorf("describe %s: %w", r.plan.Queue, err)
+		return fmt.Errorf("describe %s: %w", r.Queue, err)
 	}
-	if others := d.Depth.Visible - int64(len(r.plan.Items)); others > 0 {
+	if others := d.Depth.Visible - int64(r.Items.Len()); others > 0 {
 		a.note("to find %d of about %d messages, up to %d others are received, held hidden, and given back at the end",
-			len(r.plan.Items), d.Depth.Visible, others)
+			r.Items.Len(), d.Depth.Visible, others)
 	}
 	return nil
 }
@@ -249,8 +241,14 @@ func carriedHint(by *redrive.Approver, r readyPlan) string {
 	return r.show()
 }
 
-func runQuestion(id redrive.PlanID, p redrive.Plan, glass string) string {
-	v := newPlanView(id, p, redrive.PlanApproved, 0)
+func runQuestion(p redrive.Frozen, glass string) string {
+	v := planView{Plan: string(p.ID), Actions: map[string]int{}, Classes: map[string]int{}, Retention: p.ArchiveSeconds}
+	for a, n := range p.Items.Actions() {
+		v.Actions[string(a)] = n
+	}
+	for c, n := range p.Items.Classes() {
+		v.Classes[string(c)] = n
+	}
 	if glass != "" {
 		return fmt.Sprintf("BREAK GLASS: run plan %s on %s alone, without the approvals that it needs: %s, at most %s/s?",
 			short(v.Plan), p.Queue, counts(v.Actions), p.RatePerSecond)
@@ -264,23 +262,27 @@ func runQuestion(id redrive.PlanID, p redrive.Plan, glass string) string {
 // check says what run would do, from what the store and the ledger say now, and
 // keeps nothing.
 func (o *runOptions) check(ctx context.Context, r readyPlan, by *redrive.Approver, carried []redrive.Approval) error {
-	admitted, err := by.Admitted(ctx, string(r.id), carried...)
+	admitted, err := by.Admitted(ctx, string(r.ID), carried...)
 	if err != nil {
 		return withHint(err, carriedHint(by, r))
 	}
 	if o.glass != "" {
-		_, st, err := by.Glass(ctx, string(r.id), o.glass)
+		_, st, err := by.Glass(ctx, string(r.ID), o.glass)
 		if err != nil {
 			return withHint(err, r.show())
 		}
 		admitted = append(admitted, st)
 	}
-	if err := r.runner.Check(ctx, string(r.id), admitted...); err != nil {
+	if err := r.runner.Check(ctx, string(r.ID), admitted...); err != nil {
 		return withHint(err, r.show())
 	}
-	v := newPlanView(r.id, r.plan, r.state, r.plan.Tier.Needed())
+	sp, err := r.runner.Plans.LoadPlan(ctx, string(r.ID))
+	if err != nil {
+		return err
+	}
+	v := newPlanView(r.ID, sp.Plan, sp.State, r.Tier.Needed())
 	v.DryRun, v.Approved, v.Solo = true, true, o.app.solo()
-	out := v.result(r.plan, false)
+	out := v.result(sp.Plan, false)
 	out.After = []string{"", "dry run: the plan may run; nothing was done"}
 	return o.app.print(out)
 }

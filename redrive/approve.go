@@ -94,7 +94,7 @@ func (a *Approver) mayApprove(s Tally, person string, items int) error {
 	case person == p.Requester:
 		return fmt.Errorf("%s requested it; another person approves: %w", person, ErrRefused)
 	}
-	for _, b := range counted(s.Plan.ID, p, s.Statements, a.Now(), a.Persons) {
+	for _, b := range counted(s.Plan.Frozen(), s.Statements, a.Now(), a.Persons) {
 		if b.Approver == person {
 			return fmt.Errorf("%s has approved it already; another person is needed: %w", person, ErrRefused)
 		}

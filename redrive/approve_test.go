@@ -75,7 +75,9 @@ func TestApprove(t *testing.T) {
 func TestApprovalsInForce(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
-	p := redrive.Plan{Store: "s", Requester: "requester", Tier: redrive.TierOne, Items: make([]redrive.Item, 3)}
+	p := redrive.StoredPlan{ID: "id", Plan: redrive.Plan{
+		Terms: redrive.Terms{Store: "s", Requester: "requester", Tier: redrive.TierOne}, Items: make([]redrive.Item, 3),
+	}}.Frozen()
 	good := redrive.Approval{
 		Plan: "id", Items: 3, Store: "s", Requester: "requester", Approver: "a", Known: "account", Decision: redrive.DecisionApprove,
 		NotBefore: now, ExpiresAt: now.Add(time.Hour),
@@ -107,23 +109,23 @@ func TestApprovalsInForce(t *testing.T) {
 	for _, tt := range tests {
 		a := good
 		tt.change(&a)
-		if err := redrive.CheckApprovals("id", p, []redrive.Approval{a}, now, redrive.Persons{Solo: tt.solo}); (err == nil) != tt.ok {
+		if err := redrive.CheckApprovals(p, []redrive.Approval{a}, now, redrive.Persons{Solo: tt.solo}); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
 	declared := good
 	declared.Known = "declared"
-	if err := redrive.CheckApprovals("id", p, []redrive.Approval{declared}, now, redrive.Persons{Declared: true}); err != nil {
+	if err := redrive.CheckApprovals(p, []redrive.Approval{declared}, now, redrive.Persons{Declared: true}); err != nil {
 		t.Errorf("a declared name, where persons declare themselves: %v", err)
 	}
 	revoked := good
 	revoked.Decision = redrive.DecisionRevoke
-	if err := redrive.CheckApprovals("id", p, []redrive.Approval{good, revoked}, now, redrive.Persons{}); !errors.Is(err, redrive.ErrRefused) {
+	if err := redrive.CheckApprovals(p, []redrive.Approval{good, revoked}, now, redrive.Persons{}); !errors.Is(err, redrive.ErrRefused) {
 		t.Error("a revoked plan is approved")
 	}
 	two := p
 	two.Tier = redrive.TierTwo
-	if err := redrive.CheckApprovals("id", two, []redrive.Approval{good, good}, now, redrive.Persons{}); !errors.Is(err, redrive.ErrRefused) {
+	if err := redrive.CheckApprovals(two, []redrive.Approval{good, good}, now, redrive.Persons{}); !errors.Is(err, redrive.ErrRefused) {
 		t.Error("one person counts twice")
 	}
 }

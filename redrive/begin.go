@@ -3,46 +3,40 @@ package redrive
 import (
 	"context"
 	"fmt"
+
+	"github.com/redrivectl/redrivectl/reconcile"
 )
 
-// checkBegin stands inside the transaction that makes a run: the plan is hashed
-// again, and everything that was approved must still hold. It is that plan.
-func (r *Runner) checkBegin(sp StoredPlan, as []Approval) (Plan, error) {
-	p, err := sp.Verify()
-	if err != nil {
-		return Plan{}, err
-	}
-	return p, r.mayBegin(sp, p, as)
-}
-
-func (r *Runner) mayBegin(sp StoredPlan, p Plan, as []Approval) error {
+// mayBegin stands inside the transaction that makes a run, where the plan was
+// hashed again: everything that was approved must still hold.
+func (r *Runner) mayBegin(p Frozen, as []Approval) error {
 	// A waiting plan may have its approvals: the state follows the last of them
 	// in a transaction of its own.
-	if !sp.State.Open() {
-		return fmt.Errorf("plan %s is %s: %w", sp.ID, sp.State, ErrRefused)
+	if !p.State.Open() {
+		return fmt.Errorf("plan %s is %s: %w", p.ID, p.State, ErrRefused)
 	}
-	if why := r.changedSince(p, r.Current); why != "" {
-		return fmt.Errorf("plan %s: %s: %w", sp.ID, why, ErrRefused)
+	if why := r.changedSince(p.Terms, r.Current); why != "" {
+		return fmt.Errorf("plan %s: %s: %w", p.ID, why, ErrRefused)
 	}
-	if err := r.sameBounds(sp.ID, p); err != nil {
+	if err := r.sameBounds(p); err != nil {
 		return err
 	}
-	return CheckApprovals(sp.ID, p, as, r.Now(), r.Persons)
+	return CheckApprovals(p, as, r.Now(), r.Persons)
 }
 
-func (r *Runner) sameBounds(id PlanID, p Plan) error {
-	now := r.Now()
+func (r *Runner) sameBounds(p Frozen) error {
+	id, now := p.ID, r.Now()
 	switch {
 	case !now.Before(p.ExpiresAt):
 		return fmt.Errorf("plan %s expired at %s: %w", id, stamp(p.ExpiresAt), ErrRefused)
-	case len(p.Items) == 0 || len(p.Items) > p.Max:
-		return fmt.Errorf("plan %s has %d items, its maximum is %d: %w", id, len(p.Items), p.Max, ErrRefused)
+	case p.Items.Len() == 0 || p.Items.Len() > p.Max:
+		return fmt.Errorf("plan %s has %d items, its maximum is %d: %w", id, p.Items.Len(), p.Max, ErrRefused)
 	}
-	if err := r.checkGate(p); err != nil {
+	if err := r.checkGate(p.Terms); err != nil {
 		return fmt.Errorf("plan %s: %w: %w", id, err, ErrRefused)
 	}
-	if n := p.Discards(); n > 0 && (n != len(p.Items) || p.Tier.Needed() == 0) {
-		return fmt.Errorf("plan %s discards %d of %d items under the tier %s: %w", id, n, len(p.Items), p.Tier, ErrRefused)
+	if n := p.Items.Actions()[reconcile.Discard]; n > 0 && (n != p.Items.Len() || p.Tier.Needed() == 0) {
+		return fmt.Errorf("plan %s discards %d of %d items under the tier %s: %w", id, n, p.Items.Len(), p.Tier, ErrRefused)
 	}
 	if p.Lifts.Edit != nil {
 		if _, err := NewEditor(p.Lifts.Edit, r.Decode); err != nil {
@@ -68,7 +62,7 @@ func (r *Runner) inForce(ctx context.Context) (Digests, error) {
 }
 
 // changedSince names what is not as it was when the plan was made.
-func (r *Runner) changedSince(p Plan, now Digests) string {
+func (r *Runner) changedSince(p Terms, now Digests) string {
 	switch {
 	case p.Store != r.Plans.StoreID():
 		return "it was made in another store"

@@ -55,12 +55,7 @@ func (s *session) newBreaker() *breaker {
 	if s.plan.Thresholds == nil {
 		return nil
 	}
-	bulk := -s.plan.Canary
-	for i := range s.plan.Items {
-		if s.plan.Items[i].Action == reconcile.Redrive {
-			bulk++
-		}
-	}
+	bulk := s.plan.Items.Actions()[reconcile.Redrive] - s.plan.Canary
 	if bulk <= 0 {
 		return nil
 	}

@@ -35,9 +35,9 @@ type Finder interface {
 
 // Breakable says why one person may not run a plan alone in an emergency, where the
 // policy allows most items; nil: he may, as far as the plan goes.
-func Breakable(id PlanID, p Plan, most int) error {
+func Breakable(p Frozen, most int) error {
 	refuse := func(format string, args ...any) error {
-		return fmt.Errorf("break-glass for plan %s: %w: %w", id, fmt.Errorf(format, args...), ErrRefused)
+		return fmt.Errorf("break-glass for plan %s: %w: %w", p.ID, fmt.Errorf(format, args...), ErrRefused)
 	}
 	most = min(most, MaxBreakGlass)
 	switch {
@@ -45,20 +45,24 @@ func Breakable(id PlanID, p Plan, most int) error {
 		return refuse("the policy does not allow it")
 	case p.Tier.Needed() == 0:
 		return refuse("it needs no approval")
-	case len(p.Items) > most:
-		return refuse("it has %d items, and the policy allows %d", len(p.Items), most)
+	case p.Items.Len() > most:
+		return refuse("it has %d items, and the policy allows %d", p.Items.Len(), most)
 	}
 	for _, why := range p.TierWhy {
 		if !slices.Contains(liftedByGlass, why) {
 			return refuse("no emergency outweighs %s", why)
 		}
 	}
-	for i := range p.Items {
-		if it := &p.Items[i]; !it.breakable() {
-			return refuse("job %s is not proven", firstOf(it.JobKey, it.MessageID))
+	var unproven *Item
+	err := p.Items.each(func(_ int, it *Item) {
+		if unproven == nil && !it.breakable() {
+			unproven = it
 		}
+	})
+	if err == nil && unproven != nil {
+		err = refuse("job %s is not proven", firstOf(unproven.JobKey, unproven.MessageID))
 	}
-	return nil
+	return err
 }
 
 // breakable: the item settles, or its redrive is proven or replay-safe as it is.
@@ -76,9 +80,9 @@ func (it *Item) breakable() bool {
 // BrokenGlass finds the statement by which a plan is run alone: over exactly this
 // plan, in force, by somebody who counts. Whether the plan may be run so is not
 // asked.
-func BrokenGlass(id PlanID, p Plan, as []Approval, now time.Time, by Persons) (Approval, bool) {
+func BrokenGlass(p Frozen, as []Approval, now time.Time, by Persons) (Approval, bool) {
 	for _, a := range as {
-		if a.Decision == DecisionBreakGlass && a.Reason != "" && a.inForce(id, p, now) && by.take(a.Known) {
+		if a.Decision == DecisionBreakGlass && a.Reason != "" && a.inForce(p, now) && by.take(a.Known) {
 			return a, true
 		}
 	}
@@ -121,13 +125,13 @@ func (a *Approver) mayBreak(ctx context.Context, s Tally) error {
 	case !a.Now().Before(p.ExpiresAt):
 		return fmt.Errorf("break-glass for plan %s: it expired at %s: %w", id, stamp(p.ExpiresAt), ErrRefused)
 	}
-	if err := Breakable(id, p, a.Persons.Alone); err != nil {
+	if err := Breakable(s.Plan.Frozen(), a.Persons.Alone); err != nil {
 		return err
 	}
 	if err := a.notTurnedDown(ctx, s.Plan); err != nil {
 		return err
 	}
-	return glassWithin(ctx, a.Log, id, p, a.Persons.Alone, a.Now())
+	return glassWithin(ctx, a.Log, s.Plan.Frozen(), a.Persons.Alone, a.Now())
 }
 
 // notTurnedDown refuses the jobs of a plan that somebody turned down within a day. The
@@ -165,45 +169,45 @@ func (a *Approver) notTurnedDown(ctx context.Context, sp StoredPlan) error {
 
 // glassWithin refuses more items than the policy allows in 24 hours, over all plans
 // of the queue. Of two statements that are made together the later counts both.
-func glassWithin(ctx context.Context, log Finder, id PlanID, p Plan, most int, now time.Time) error {
+func glassWithin(ctx context.Context, log Finder, p Frozen, most int, now time.Time) error {
 	most = min(most, MaxBreakGlass)
 	items := map[string]int{}
 	n, own := 0, false
 	q := audit.Query{Queue: p.Queue, Action: DecisionBreakGlass, Since: now.Add(-glassTime), OldestFirst: true}
 	err := log.FindAudit(ctx, q, func(e audit.Entry) error {
 		r := e.Record
-		if _, twice := items[r.Plan]; !twice && !own && r.Plan != string(id) {
+		if _, twice := items[r.Plan]; !twice && !own && r.Plan != string(p.ID) {
 			items[r.Plan] = countOf(r.Details["items"])
 			n += items[r.Plan]
 		}
-		own = own || r.Plan == string(id)
+		own = own || r.Plan == string(p.ID)
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("what was run alone on %s: %w", p.Queue, err)
 	}
-	if n+len(p.Items) > most {
+	if n+p.Items.Len() > most {
 		return fmt.Errorf("break-glass for plan %s: %d items were run alone in 24 hours, and with its %d there are more than %d: %w",
-			id, n, len(p.Items), most, ErrRefused)
+			p.ID, n, p.Items.Len(), most, ErrRefused)
 	}
 	return nil
 }
 
 // glass is why a plan is run alone; empty: it is not. The statement is looked for
 // where approvals do not suffice.
-func (r *Runner) glass(ctx context.Context, id PlanID, p Plan) (string, error) {
-	as, err := r.Plans.Approvals(ctx, id)
+func (r *Runner) glass(ctx context.Context, p Frozen) (string, error) {
+	as, err := r.Plans.Approvals(ctx, p.ID)
 	if err != nil {
-		return "", fmt.Errorf("approvals of plan %s: %w", id, err)
+		return "", fmt.Errorf("approvals of plan %s: %w", p.ID, err)
 	}
-	return glassOf(id, p, as, r.Now(), r.Persons), nil
+	return glassOf(p, as, r.Now(), r.Persons), nil
 }
 
-func glassOf(id PlanID, p Plan, as []Approval, now time.Time, by Persons) string {
-	if len(counted(id, p, as, now, by)) >= p.Tier.Needed() {
+func glassOf(p Frozen, as []Approval, now time.Time, by Persons) string {
+	if len(counted(p, as, now, by)) >= p.Tier.Needed() {
 		return ""
 	}
-	a, _ := BrokenGlass(id, p, as, now, by)
+	a, _ := BrokenGlass(p, as, now, by)
 	return a.Reason
 }
 

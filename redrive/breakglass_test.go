@@ -306,13 +306,13 @@ func TestBreakGlassInForce(t *testing.T) {
 	w.must(err)
 	for most, want := range map[int]bool{0: false, 1: false, 2: true, 5: true} {
 		by := redrive.Persons{Declared: true, Alone: most}
-		if err := redrive.CheckApprovals(id, sp.Plan, as, w.clock(), by); (err == nil) != want {
+		if err := redrive.CheckApprovals(sp.Frozen(), as, w.clock(), by); (err == nil) != want {
 			t.Errorf("a policy that allows %d: %v", most, err)
 		}
 	}
-	risky := sp.Plan
+	risky := sp.Frozen()
 	risky.TierWhy = []string{"not_proven"}
-	if err := redrive.CheckApprovals(id, risky, as, w.clock(), redrive.Persons{Declared: true, Alone: 5}); !errors.Is(err, redrive.ErrRefused) {
+	if err := redrive.CheckApprovals(risky, as, w.clock(), redrive.Persons{Declared: true, Alone: 5}); !errors.Is(err, redrive.ErrRefused) {
 		t.Errorf("a doubt: %v", err)
 	}
 }

@@ -120,13 +120,16 @@ func (r Request) ordered() bool { return r.Queue.Ordered && !r.Lifts.BreakOrder 
 // the plan says, chosen by a hash that nobody knew before the plan was frozen. On an
 // ordered queue it takes the heads of their groups, and where those are too few the
 // next behind them. It is the same whenever it is asked for.
-func sampleOf(id PlanID, p Plan, ordered bool) []int {
-	ranked := rankedOf(id, p.Items, ordered)
+func sampleOf(p Frozen, ordered bool) ([]int, error) {
+	ranked, err := rankedOf(p, ordered)
+	if err != nil {
+		return nil, err
+	}
 	var sample []int
 	had, in := map[stratum]bool{}, map[int]bool{}
 	for _, r := range ranked { // strata first
-		if st := stratumOf(p.Items[r.index]); r.rank == 0 && !had[st] && len(sample) < p.Canary {
-			had[st], in[r.index] = true, true
+		if r.rank == 0 && !had[r.stratum] && len(sample) < p.Canary {
+			had[r.stratum], in[r.index] = true, true
 			sample = append(sample, r.index)
 		}
 	}
@@ -136,29 +139,30 @@ func sampleOf(id PlanID, p Plan, ordered bool) []int {
 		}
 	}
 	slices.Sort(sample)
-	return sample
+	return sample, nil
 }
 
 // ranked is a redrive with its place in the choice.
 type ranked struct {
 	index, rank int // rank: its place in its ordering group, from 0
 	hash        string
+	stratum     stratum
 }
 
-func rankedOf(id PlanID, items []Item, ordered bool) []ranked {
+func rankedOf(p Frozen, ordered bool) ([]ranked, error) {
 	var rs []ranked
 	depth := map[string]int{}
-	for i, it := range items {
+	err := p.Items.each(func(i int, it *Item) {
 		if it.Action != reconcile.Redrive {
-			continue
+			return
 		}
-		r := ranked{index: i, hash: audit.Hash([]byte("canary\n" + string(id) + "\n" + it.Copy.String()))}
+		r := ranked{index: i, hash: audit.Hash([]byte("canary\n" + string(p.ID) + "\n" + it.Copy.String())), stratum: stratumOf(*it)}
 		if key := it.OrderKey; ordered && key != "" {
 			r.rank = depth[key]
 			depth[key]++
 		}
 		rs = append(rs, r)
-	}
+	})
 	slices.SortFunc(rs, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.hash, b.hash)) })
-	return rs
+	return rs, err
 }

@@ -56,9 +56,9 @@ func TestCanaryOf(t *testing.T) {
 func TestSampleOf(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Plan{
-		{Items: itemsOf(200, 4, 3, 0), Canary: 12}, {Items: itemsOf(200, 4, 3, 0), Canary: 30}, {Items: itemsOf(5, 1, 1, 0), Canary: 5},
+		{Items: itemsOf(200, 4, 3, 0), Terms: Terms{Canary: 12}}, {Items: itemsOf(200, 4, 3, 0), Terms: Terms{Canary: 30}}, {Items: itemsOf(5, 1, 1, 0), Terms: Terms{Canary: 5}},
 	} {
-		got := sampleOf("plan", p, false)
+		got := sampled(t, "plan", p, false)
 		want, strata := map[stratum]bool{}, map[stratum]bool{}
 		for i := range p.Items {
 			want[stratumOf(p.Items[i])] = true
@@ -69,21 +69,30 @@ func TestSampleOf(t *testing.T) {
 		if len(got) != p.Canary || len(strata) != len(want) || !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
 			t.Errorf("canary of %d: %v covers %d of %d", p.Canary, got, len(strata), len(want))
 		}
-		if again := sampleOf("plan", p, false); !slices.Equal(got, again) {
+		if again := sampled(t, "plan", p, false); !slices.Equal(got, again) {
 			t.Errorf("%v is not %v", again, got)
 		}
-		if other := sampleOf("other", p, false); len(p.Items) > 5 && slices.Equal(got, other) {
+		if other := sampled(t, "other", p, false); len(p.Items) > 5 && slices.Equal(got, other) {
 			t.Errorf("another plan has the same canary %v", got)
 		}
 	}
+}
+
+func sampled(t *testing.T, id PlanID, p Plan, ordered bool) []int {
+	t.Helper()
+	got, err := sampleOf(StoredPlan{ID: id, Plan: p}.Frozen(), ordered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 // On an ordered queue nothing goes before what stands before it in its group.
 func TestSampleOfHeads(t *testing.T) {
 	t.Parallel()
 	for _, groups := range []int{1, 3, 40} {
-		p := Plan{Items: itemsOf(40, 1, 1, groups), Canary: 10}
-		got := sampleOf("plan", p, true)
+		p := Plan{Items: itemsOf(40, 1, 1, groups), Terms: Terms{Canary: 10}}
+		got := sampled(t, "plan", p, true)
 		if len(got) != 10 {
 			t.Errorf("%d groups: %v", groups, got)
 		}

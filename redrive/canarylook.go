@@ -243,7 +243,7 @@ func (o *observer) meet(first time.Time) func(broker.Message) error {
 			c.returned = true
 			return nil
 		}
-		if _, planned := o.s.tracker.at[m.Copy]; planned || !m.SentAt.IsZero() && m.SentAt.Before(first.Add(-sentBefore)) {
+		if _, planned := o.s.plan.Items.of(m.Copy); planned || !m.SentAt.IsZero() && m.SentAt.Before(first.Add(-sentBefore)) {
 			return nil
 		}
 		if c := byJob[nameOf(o.s.Decode(m))]; c != nil {

@@ -36,7 +36,10 @@ func (s *session) canary(ctx context.Context) error {
 	if err := s.gate.stopped(); err != nil {
 		return err
 	}
-	sample := sampleOf(s.id, s.plan, s.ordered)
+	sample, err := sampleOf(s.plan, s.ordered)
+	if err != nil {
+		return err
+	}
 	if err := s.sendCanary(ctx, sample); err != nil {
 		return err
 	}
@@ -100,14 +103,14 @@ func (s *session) withPredecessors(sample []int) []int {
 	if !s.ordered {
 		return sample
 	}
-	last := map[string]int{}
+	last := map[int32]int{}
 	for _, i := range sample {
-		last[s.plan.Items[i].OrderKey] = i
+		last[s.plan.Items.group(i)] = i
 	}
 	set := []int{}
-	for i := range s.plan.Items {
+	for i := range s.plan.Items.Len() {
 		_, in := slices.BinarySearch(sample, i)
-		if key := s.plan.Items[i].OrderKey; in || key != "" && i < last[key] {
+		if g := s.plan.Items.group(i); in || g != 0 && i < last[g] {
 			set = append(set, i)
 		}
 	}
@@ -247,8 +250,12 @@ func (s *session) handedOver(ctx context.Context, sample []int) ([]*canaryJob, e
 	}
 	var cs []*canaryJob
 	for _, i := range sample {
-		if p, ok := last[s.plan.Items[i].Copy.String()]; ok {
-			cs = append(cs, s.newCanaryJob(&s.plan.Items[i], p))
+		it, err := s.plan.Items.At(i)
+		if err != nil {
+			return nil, err
+		}
+		if p, ok := last[it.Copy.String()]; ok {
+			cs = append(cs, s.newCanaryJob(it, p))
 		}
 	}
 	return cs, nil
@@ -264,7 +271,11 @@ func (s *session) returnsWithin(ctx context.Context, sample []int) (time.Duratio
 	var longest time.Duration
 	asked := map[string]bool{}
 	for _, i := range sample {
-		to := s.plan.Items[i].Destination
+		it, err := s.plan.Items.At(i)
+		if err != nil {
+			return 0, err.Error()
+		}
+		to := it.Destination
 		if asked[to] {
 			continue
 		}

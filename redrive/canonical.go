@@ -22,14 +22,21 @@ func Canonical(p Plan) (PlanID, []byte, error) {
 // Decode reads a plan from its canonical bytes. Unknown fields are refused:
 // a bound that this version does not know must not be ignored.
 func Decode(canonical []byte) (Plan, error) {
-	p, err := readPlan(canonical, true)
+	p, err := readWhole(canonical, true)
+	if err == nil {
+		err = p.known()
+	}
 	if err != nil {
 		return Plan{}, fmt.Errorf("decode plan: %w", err)
 	}
-	if p.Format != PlanFormat {
-		return Plan{}, fmt.Errorf("decode plan: format %q is not %q", p.Format, PlanFormat)
-	}
 	return p, nil
+}
+
+func (t Terms) known() error {
+	if t.Format != PlanFormat {
+		return fmt.Errorf("format %q is not %q", t.Format, PlanFormat)
+	}
+	return nil
 }
 
 // Read decodes Bytes into Plan. Fields that this version does not know are left
@@ -39,7 +46,7 @@ func (s *StoredPlan) Read() (err error) {
 		s.whole = true
 		return nil
 	}
-	s.Plan, err = readPlan(s.Bytes, false)
+	s.Plan, err = readWhole(s.Bytes, false)
 	return err
 }
 
@@ -57,6 +64,16 @@ func (s StoredPlan) Verify() (Plan, error) {
 		return Plan{}, fmt.Errorf("plan %s: %w", s.ID, err)
 	}
 	return p, nil
+}
+
+// Open is the plan, hashed again as Verify does it, to be carried out.
+func (s StoredPlan) Open() (Frozen, error) {
+	p, err := s.Verify()
+	if err != nil {
+		return Frozen{}, err
+	}
+	s.Plan = p
+	return s.Frozen(), nil
 }
 
 // DedupID names one redrive of one copy to a broker that deduplicates: the same

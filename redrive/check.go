@@ -2,6 +2,7 @@ package redrive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -9,14 +10,13 @@ import (
 // by, and begins nothing. Approvals that are not in the store yet can be counted
 // too. A lease that another run holds is not looked at.
 func (r *Runner) Check(ctx context.Context, prefix string, more ...Approval) error {
-	sp, err := r.Plans.LoadPlan(ctx, prefix)
+	p, err := r.Plans.OpenPlan(ctx, prefix)
 	if err != nil {
 		return fmt.Errorf("load plan %s: %w", prefix, err)
 	}
-	as, err := r.Plans.Approvals(ctx, sp.ID)
+	as, err := r.Plans.Approvals(ctx, p.ID)
 	if err != nil {
-		return fmt.Errorf("approvals of plan %s: %w", sp.ID, err)
+		return errors.Join(fmt.Errorf("approvals of plan %s: %w", p.ID, err), p.Items.Close())
 	}
-	_, err = r.checkBegin(sp, append(as, more...))
-	return err
+	return errors.Join(r.mayBegin(p, append(as, more...)), p.Items.Close())
 }

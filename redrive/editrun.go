@@ -107,10 +107,9 @@ func (s *session) rowInPlace(ctx context.Context, c ledger.Change) bool {
 
 // inPlaces reads the edited copies' rows for open intents: where the original's
 // row names one, that row stands for it in the resume table.
-func (s *session) inPlaces(ctx context.Context, order []int, rows []*ledger.Lookup) []*ledger.Lookup {
-	ls := make([]*ledger.Lookup, len(order))
-	for n, i := range order {
-		it := &s.plan.Items[i]
+func (s *session) inPlaces(ctx context.Context, items []*Item, rows []*ledger.Lookup) []*ledger.Lookup {
+	ls := make([]*ledger.Lookup, len(items))
+	for n, it := range items {
 		if it.inPlace(rows[n]) {
 			ls[n] = s.rows(ctx, []ledger.Key{{JobKey: it.Edit.JobKey, Consumer: it.Consumer}})[0]
 		}

@@ -9,13 +9,14 @@ import (
 // by distinct persons other than the requester, over exactly this plan, in
 // force now, and none taking it back; or, where the policy allows that, one person
 // who breaks the glass. Anything else is ErrRefused.
-func CheckApprovals(id PlanID, p Plan, as []Approval, now time.Time, by Persons) error {
+func CheckApprovals(p Frozen, as []Approval, now time.Time, by Persons) error {
+	id := p.ID
 	if a, taken := takenBack(id, as); taken {
 		return fmt.Errorf("plan %s: %s by %s: %w", id, a.Decision, a.Approver, ErrRefused)
 	}
-	if got, need := len(counted(id, p, as, now, by)), p.Tier.Needed(); got < need {
-		if _, broken := BrokenGlass(id, p, as, now, by); broken {
-			return Breakable(id, p, by.Alone)
+	if got, need := len(counted(p, as, now, by)), p.Tier.Needed(); got < need {
+		if _, broken := BrokenGlass(p, as, now, by); broken {
+			return Breakable(p, by.Alone)
 		}
 		return fmt.Errorf("plan %s: %d of %d approvals in force: %w", id, got, need, ErrRefused)
 	}
@@ -34,8 +35,8 @@ func takenBack(id PlanID, as []Approval) (Approval, bool) {
 
 // counted are the approvals that count. In a team of one the requester's own do,
 // each of them; otherwise one for each other person. None does once one took it back.
-func counted(id PlanID, p Plan, as []Approval, now time.Time, by Persons) []Approval {
-	if _, taken := takenBack(id, as); taken {
+func counted(p Frozen, as []Approval, now time.Time, by Persons) []Approval {
+	if _, taken := takenBack(p.ID, as); taken {
 		return nil
 	}
 	var good []Approval
@@ -43,7 +44,7 @@ func counted(id PlanID, p Plan, as []Approval, now time.Time, by Persons) []Appr
 	for _, a := range as {
 		own := a.Approver == p.Requester
 		switch {
-		case a.Decision != DecisionApprove || !a.inForce(id, p, now):
+		case a.Decision != DecisionApprove || !a.inForce(p, now):
 		case !by.take(a.Known):
 		case own && (by.Solo == "" || a.Solo == ""):
 		case !own && seen[a.Approver]:
@@ -56,8 +57,8 @@ func counted(id PlanID, p Plan, as []Approval, now time.Time, by Persons) []Appr
 }
 
 // inForce reports that the statement is over exactly this plan, and in its time.
-func (a Approval) inForce(id PlanID, p Plan, now time.Time) bool {
-	return a.Plan == id && a.Items == len(p.Items) && a.Store == p.Store && a.Requester == p.Requester && a.Approver != "" &&
+func (a Approval) inForce(p Frozen, now time.Time) bool {
+	return a.Plan == p.ID && a.Items == p.Items.Len() && a.Store == p.Store && a.Requester == p.Requester && a.Approver != "" &&
 		!now.Before(a.NotBefore) && now.Before(a.ExpiresAt) && a.ExpiresAt.Sub(a.NotBefore) <= MaxApproval
 }
 

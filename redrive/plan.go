@@ -131,6 +131,14 @@ type Lifts struct {
 // Plan is a frozen, content-addressed list of jobs. Everything in it is hashed,
 // so nothing in it may change after it was made.
 type Plan struct {
+	Terms
+	Items []Item `json:"items"`
+	Held  []Held `json:"held"`
+}
+
+// Terms are all that a plan says but its jobs: a plan may name a whole queue, and
+// not everyone who must know its terms must know each of them.
+type Terms struct {
 	Format         string    `json:"format"` // "redrivectl/plan/v1"
 	Store          string    `json:"store"`
 	Queue          string    `json:"queue"`  // as configured or typed
@@ -156,13 +164,11 @@ type Plan struct {
 	PolicySHA256   string         `json:"policy_sha256"`
 	SettingsSHA256 string         `json:"settings_sha256"`
 	LeftOut        map[string]int `json:"left_out"`
-	Items          []Item         `json:"items"`
-	Held           []Held         `json:"held"`
 	Nonce          string         `json:"nonce"`
 }
 
 // ArchiveRetention is how long a copy that the plan settles or discards is kept.
-func (p Plan) ArchiveRetention() time.Duration { return time.Duration(p.ArchiveSeconds) * time.Second }
+func (t Terms) ArchiveRetention() time.Duration { return time.Duration(t.ArchiveSeconds) * time.Second }
 
 // Discards counts the items that the plan destroys: their copies leave the queue
 // and go nowhere but into the archive.

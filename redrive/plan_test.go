@@ -298,10 +298,9 @@ func FuzzCanonical(f *testing.F) {
 	f.Add("k", "why", "2", int64(0))
 	f.Add("\u2028<&>\"", "é\x00", "", int64(1<<40))
 	f.Fuzz(func(t *testing.T, key, why, version string, at int64) {
-		p := redrive.Plan{
-			Format: redrive.PlanFormat, Reason: why, CreatedAt: time.Unix(at%1e10, 5).UTC(), LeftOut: map[string]int{key: 1}, Held: []redrive.Held{},
-			Items: []redrive.Item{{JobKey: key, Copy: broker.CopyID{Entity: "q", ID: key}, Version: version, Class: classify.Unknown}},
-		}
+		p := redrive.Plan{Held: []redrive.Held{}, Terms: redrive.Terms{
+			Format: redrive.PlanFormat, Reason: why, CreatedAt: time.Unix(at%1e10, 5).UTC(), LeftOut: map[string]int{key: 1},
+		}, Items: []redrive.Item{{JobKey: key, Copy: broker.CopyID{Entity: "q", ID: key}, Version: version, Class: classify.Unknown}}}
 		id, b, err := redrive.Canonical(p)
 		if err != nil {
 			return

@@ -277,7 +277,7 @@ func (p *Planner) plan(ctx context.Context, req Request, s *sorter, now time.Tim
 	if err != nil {
 		return Plan{}, err
 	}
-	return Plan{
+	return Plan{Items: s.items, Held: s.held, Terms: Terms{
 		Format: PlanFormat, Store: p.Plans.StoreID(),
 		Queue: req.Queue.Name, Entity: req.Queue.Entity, Broker: req.Queue.Broker,
 		CreatedAt: now, ExpiresAt: now.Add(req.Expires),
@@ -286,8 +286,8 @@ func (p *Planner) plan(ctx context.Context, req Request, s *sorter, now time.Tim
 		Canary: canary, Gate: gate, Thresholds: req.Gate.Thresholds,
 		ArchiveSeconds: int64(req.ArchiveRetention / time.Second), Tier: tier, TierWhy: why, Lifts: req.Lifts,
 		PolicySHA256: req.Digests.Policy, SettingsSHA256: req.Digests.Settings,
-		LeftOut: s.leftOut, Items: s.items, Held: s.held, Nonce: p.Nonce(),
-	}, nil
+		LeftOut: s.leftOut, Nonce: p.Nonce(),
+	}}, nil
 }
 
 func (p *Planner) tier(ctx context.Context, req Request, s *sorter, now time.Time, weakerGate bool) (Tier, []string, error) {

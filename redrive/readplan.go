@@ -7,26 +7,27 @@ import (
 	"io"
 )
 
-// readPlan decodes a plan item by item, since a plan can name all of a queue:
-// beside the bytes and the items there is one item at a time, and a text that
-// many items share is kept once.
-func readPlan(canonical []byte, strict bool) (Plan, error) {
-	d := json.NewDecoder(bytes.NewReader(canonical))
+// readPlan decodes a plan item by item, since a plan can name all of a queue. It
+// hands out each item, with where it stands, and returns the plan without them.
+func readPlan(from io.Reader, strict bool, item func(it Item, from, to int64)) (Plan, error) {
+	d := json.NewDecoder(from)
 	if strict {
 		d.DisallowUnknownFields()
 	}
 	if err := delim(d, '{'); err != nil {
 		return Plan{}, err
 	}
-	var items []Item
-	rest := map[string]json.RawMessage{}
+	rest, twice := map[string]json.RawMessage{}, false
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
 			return Plan{}, err
 		}
 		if name == "items" {
-			items, err = readItems(d, bytes.Count(canonical, []byte(`"decision_row":`)))
+			if twice {
+				return Plan{}, errors.New("it has two lists of items")
+			}
+			twice, err = true, readItems(d, item)
 		} else {
 			var value json.RawMessage
 			err = d.Decode(&value)
@@ -42,7 +43,17 @@ func readPlan(canonical []byte, strict bool) (Plan, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return Plan{}, errors.New("something stands behind it")
 	}
-	p, err := readRest(rest, strict)
+	return readRest(rest, strict)
+}
+
+// readWhole decodes a plan with its items. A text that many of them share is kept
+// once.
+func readWhole(canonical []byte, strict bool) (Plan, error) {
+	items, same := make([]Item, 0, bytes.Count(canonical, []byte(`"decision_row":`))), shared{}
+	p, err := readPlan(bytes.NewReader(canonical), strict, func(it Item, _, _ int64) {
+		same.item(&it)
+		items = append(items, it)
+	})
 	p.Items = items
 	return p, err
 }
@@ -68,21 +79,20 @@ func readRest(rest map[string]json.RawMessage, strict bool) (p Plan, err error) 
 	return p, d.Decode(&p)
 }
 
-// readItems decodes an array of about n items.
-func readItems(d *json.Decoder, n int) ([]Item, error) {
+// readItems decodes an array of items.
+func readItems(d *json.Decoder, item func(it Item, from, to int64)) error {
 	if err := delim(d, '['); err != nil {
-		return nil, err
+		return err
 	}
-	items, same := make([]Item, 0, n), shared{}
 	for d.More() {
 		var it Item
+		from := d.InputOffset()
 		if err := d.Decode(&it); err != nil {
-			return nil, err
+			return err
 		}
-		same.item(&it)
-		items = append(items, it)
+		item(it, from, d.InputOffset())
 	}
-	return items, delim(d, ']')
+	return delim(d, ']')
 }
 
 // shared keeps each text once.

@@ -19,9 +19,9 @@ func (s *session) receive(ctx context.Context, set []int, n int) ([]*work, error
 	if len(want) == 0 {
 		return nil, nil
 	}
-	only := make([]broker.CopyID, len(want))
-	for i, k := range want {
-		only[i] = s.plan.Items[k].Copy
+	only, err := s.only(want)
+	if err != nil {
+		return nil, err
 	}
 	ds, err := s.Broker.Receive(ctx, broker.Request{Max: s.ask(set, n), Lease: s.deliveryLease(), Only: only})
 	if err != nil {
@@ -34,7 +34,14 @@ func (s *session) receive(ctx context.Context, set []int, n int) ([]*work, error
 	var ws []*work
 	for _, d := range ds {
 		if i, ok := s.tracker.take(d.Copy, in); ok {
-			ws = append(ws, s.newWork(i, d))
+			w, err := s.newWork(i, d)
+			if err != nil {
+				for _, d := range ds {
+					s.setAside(d)
+				}
+				return nil, err
+			}
+			ws = append(ws, w)
 			continue
 		}
 		s.breaker.meet(d.Message)
@@ -42,6 +49,22 @@ func (s *session) receive(ctx context.Context, set []int, n int) ([]*work, error
 	}
 	s.inPlanOrder(ws)
 	return ws, nil
+}
+
+// only names the copies of items to a broker that can select.
+func (s *session) only(is []int) ([]broker.CopyID, error) {
+	if !s.caps.SelectiveReceive {
+		return nil, nil
+	}
+	only := make([]broker.CopyID, len(is))
+	for n, i := range is {
+		it, err := s.plan.Items.At(i)
+		if err != nil {
+			return nil, err
+		}
+		only[n] = it.Copy
+	}
+	return only, nil
 }
 
 // ask is how many copies to receive for n items. A broker that cannot select is
@@ -65,8 +88,15 @@ func (e *receiveError) Error() string { return "receive from " + e.entity + ": "
 
 func (e *receiveError) Unwrap() error { return e.err }
 
-func (s *session) newWork(i int, d broker.Delivery) *work {
-	it := &s.plan.Items[i]
+func (s *session) newWork(i int, d broker.Delivery) (*work, error) {
+	it, err := s.plan.Items.At(i)
+	if err != nil {
+		return nil, err
+	}
+	return s.workOf(i, it, d), nil
+}
+
+func (s *session) workOf(i int, it *Item, d broker.Delivery) *work {
 	w := &work{index: i, item: it, action: it.Action, delivery: d, job: s.Decode(d.Message), attempt: it.LedgerAttempt}
 	if c, ok := changeOf(it, s.run, it.Action); ok && s.writable() && it.Edit == nil {
 		w.attempt = &c.Attempt

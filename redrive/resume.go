@@ -22,37 +22,39 @@ func (r *Runner) Resume(ctx context.Context, prefix string) (Ended, error) {
 	if err != nil {
 		return Ended{}, fmt.Errorf("load run %s: %w", prefix, err)
 	}
-	sp, err := r.Plans.LoadPlan(ctx, string(rr.Plan))
+	p, err := r.Plans.OpenPlan(ctx, string(rr.Plan))
 	if err != nil {
 		return Ended{}, fmt.Errorf("load plan %s: %w", rr.Plan, err)
 	}
-	p, err := sp.Verify()
+	s, err := r.taken(ctx, rr, p)
 	if err != nil {
-		return Ended{}, err
+		return Ended{}, errors.Join(err, p.Items.Close())
 	}
+	return s.whole(ctx, s.resume)
+}
+
+// taken takes the run over, as it was left.
+func (r *Runner) taken(ctx context.Context, rr RunRecord, p Frozen) (*session, error) {
 	if p.Store != r.Plans.StoreID() {
-		return Ended{}, fmt.Errorf("plan %s was made in another store: %w", sp.ID, ErrRefused)
+		return nil, fmt.Errorf("plan %s was made in another store: %w", p.ID, ErrRefused)
 	}
-	rec, err := r.startRecord(ctx, sp, rr.ID, stepResume)
+	rec, err := r.startRecord(ctx, p, rr.ID, stepResume)
 	if err != nil {
-		return Ended{}, err
+		return nil, err
 	}
 	rec.Reason = firstOf(r.Reason, rec.Reason)
-	lease, err := r.Runs.Resume(ctx, rr.ID, r.begin(sp.ID, rr.ID), rec)
+	lease, err := r.Runs.Resume(ctx, rr.ID, r.begin(p.ID, rr.ID), rec)
 	if err != nil {
-		return Ended{}, err // it names the run, or whoever has the queue
+		return nil, err // it names the run, or whoever has the queue
 	}
 	crash.At("resume.0.begun")
 	ends, err := r.Runs.Ends(ctx, rr.ID)
 	if err != nil {
-		return Ended{}, fmt.Errorf("ends of run %s: %w", rr.ID, err)
+		return nil, fmt.Errorf("ends of run %s: %w", rr.ID, err)
 	}
-	s := r.newSession(sp.ID, p, lease, ends, rr.Pace)
+	s := r.newSession(p, lease, ends, rr.Pace)
 	s.glass = rec.Details[audit.DetailBreakGlass]
-	if err := s.recallGate(ctx); err != nil {
-		return Ended{}, err
-	}
-	return s.whole(ctx, s.resume)
+	return s, s.recallGate(ctx)
 }
 
 // resume settles the open intents and then goes on. The order matters: what
@@ -105,45 +107,32 @@ func (s *session) openIntents(ctx context.Context) (todo, error) {
 	open := map[int]string{} // index to the recorded publish
 	var keys []ledger.Key
 	var order []int
-	at := s.recorded(intents)
+	var items []*Item
 	for _, in := range intents {
-		i, ok := at[in.Record.CopyID]
+		i, ok := s.plan.Items.find(in.Record.CopyID)
 		if !ok {
 			continue // an intent of the run as a whole
 		}
 		if _, twice := open[i]; !twice {
-			it := &s.plan.Items[i]
-			order, keys = append(order, i), append(keys, ledger.Key{JobKey: it.JobKey, Consumer: it.Consumer})
+			it, err := s.plan.Items.At(i)
+			if err != nil {
+				return todo{}, err
+			}
+			order, items, keys = append(order, i), append(items, it), append(keys, ledger.Key{JobKey: it.JobKey, Consumer: it.Consumer})
 		}
 		open[i] = in.Publish
 		s.tracker.reopen(i)
 	}
 	rows := s.rows(ctx, keys)
-	edits := s.inPlaces(ctx, order, rows)
+	edits := s.inPlaces(ctx, items, rows)
 	for n, i := range order {
-		it, row := &s.plan.Items[i], rows[n]
+		it, row := items[n], rows[n]
 		if edits[n] != nil {
 			it, row = it.edited(), edits[n]
 		}
 		t.sort(s, i, it, open[i], row)
 	}
 	return t, nil
-}
-
-// recorded finds the items of intents by what records call their copies.
-func (s *session) recorded(intents []Intent) map[string]int {
-	at := make(map[string]int, len(intents))
-	for _, in := range intents {
-		at[in.Record.CopyID] = -1
-	}
-	for i := range s.plan.Items {
-		name := s.plan.Items[i].Copy.String()
-		if _, ok := at[name]; ok {
-			at[name] = i
-		}
-	}
-	maps.DeleteFunc(at, func(_ string, i int) bool { return i < 0 })
-	return at
 }
 
 // rows reads the ledger for the open intents; nil without a ledger.
@@ -261,7 +250,11 @@ const liftIdempotent = "idempotent"
 func (s *session) closeNow(ctx context.Context, t todo) error {
 	var recs []audit.Record
 	for _, i := range slices.Sorted(maps.Keys(t.close)) {
-		recs = append(recs, s.closeRecords(s.newWork(i, broker.Delivery{}), t.close[i])...)
+		w, err := s.newWork(i, broker.Delivery{})
+		if err != nil {
+			return err
+		}
+		recs = append(recs, s.closeRecords(w, t.close[i])...)
 	}
 	if err := s.mayHold(ctx); err != nil {
 		return err
@@ -284,7 +277,7 @@ func (s *session) settleIntents(ctx context.Context, set []int, guard func(conte
 	}
 	err := s.loop(ctx, set, guard)
 	s.letGo(context.WithoutCancel(ctx), func(c broker.CopyID) bool {
-		i, ok := s.tracker.at[c]
+		i, ok := s.plan.Items.of(c)
 		return ok && s.tracker.isOpen(i)
 	})
 	if err != nil {

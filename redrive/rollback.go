@@ -76,6 +76,7 @@ func (r RollbackReport) Whole() bool {
 // rollback is one rollback at work.
 type rollback struct {
 	*session
+	items  []Item // of the plan
 	reason string
 	begun  map[string]bool   // copies of which the run has an intent
 	before map[string]string // how earlier rollbacks closed a row, by job key
@@ -97,7 +98,7 @@ func (r *Runner) Rollback(ctx context.Context, prefix, reason string) (RollbackR
 	if err := r.stopped(ctx, rr, wish); err != nil {
 		return RollbackReport{}, err
 	}
-	rec := r.rollbackRecord(sp, rr.ID)
+	rec := r.rollbackRecord(sp.ID, sp.Plan.Queue, rr.ID)
 	rec.Phase, rec.Reason = audit.Intent, reason
 	lease, err := r.Rollbacks.BeginRollback(ctx, r.begin(sp.ID, rr.ID), wish, rec)
 	if err != nil {
@@ -189,8 +190,8 @@ func (r *Runner) settleAborted(ctx context.Context, run RunID) error {
 	return err
 }
 
-func (r *Runner) rollbackRecord(sp StoredPlan, run RunID) audit.Record {
-	rec := r.runRecord(ActionRollback, run, sp.ID, sp.Plan.Queue)
+func (r *Runner) rollbackRecord(id PlanID, queue string, run RunID) audit.Record {
+	rec := r.runRecord(ActionRollback, run, id, queue)
 	if r.Solo != "" {
 		rec.Details["solo"] = r.Solo
 	}
@@ -199,7 +200,7 @@ func (r *Runner) rollbackRecord(sp StoredPlan, run RunID) audit.Record {
 
 func (r *Runner) newRollback(sp StoredPlan, rr RunRecord, l Lease, reason string) *rollback {
 	return &rollback{
-		session: r.newSession(sp.ID, sp.Plan, l, nil, Pace{}), reason: reason,
+		session: r.newSession(sp.Frozen(), l, nil, Pace{}), items: sp.Plan.Items, reason: reason,
 		begun: map[string]bool{}, before: map[string]string{}, open: map[string]bool{},
 		report: RollbackReport{Run: rr.ID, Plan: sp.ID, Queue: sp.Plan.Queue, State: rr.State, Planned: len(sp.Plan.Items), Counts: map[Back]int{}},
 	}
@@ -212,7 +213,7 @@ func (b *rollback) whole(ctx context.Context) error {
 	if errors.Is(err, audit.ErrFenced) {
 		return err
 	}
-	rec := b.rollbackRecord(StoredPlan{ID: b.id, Plan: b.plan}, b.run)
+	rec := b.rollbackRecord(b.id, b.plan.Queue, b.run)
 	rec.Phase, rec.Reason, rec.Result = audit.Outcome, b.reason, b.result(err)
 	rec.Details = b.counted(rec.Details)
 	if endErr := b.Rollbacks.EndRollback(context.WithoutCancel(ctx), b.lease.current(), rec); endErr != nil {
@@ -283,7 +284,7 @@ func (b *rollback) remember(ctx context.Context) error {
 }
 
 func (b *rollback) all() []int {
-	is := make([]int, len(b.plan.Items))
+	is := make([]int, len(b.items))
 	for i := range is {
 		is[i] = i
 	}
@@ -304,7 +305,7 @@ func (b *rollback) note(i int, f foundRow) {
 
 // record of one item. The row that it names is the one that is moved.
 func (b *rollback) itemRecord(i int, f foundRow) audit.Record {
-	w := b.newWork(i, broker.Delivery{})
+	w := b.workOf(i, &b.items[i], broker.Delivery{})
 	rec := b.session.itemRecord(w)
 	rec.Action, rec.MessageID = ActionRollback, w.item.MessageID
 	rec.Details[detailCopy], rec.CopyID = rec.CopyID, ""

@@ -373,8 +373,8 @@ func TestRollbackRefused(t *testing.T) {
 		w.readOnly = false
 	}
 	w.dead("other")
-	_, err = w.store.Begin(w.ctx, redrive.Begin{Plan: w.plan(), Run: "run2", Holder: "colleague", TTL: time.Hour, Now: w.clock()},
-		func(redrive.StoredPlan, []redrive.Approval) error { return nil }, audit.Record{Action: "run", Phase: audit.Outcome, Step: "start"})
+	_, _, err = w.store.Begin(w.ctx, redrive.Begin{Plan: w.plan(), Run: "run2", Holder: "colleague", TTL: time.Hour, Now: w.clock()},
+		func(redrive.Frozen, []redrive.Approval) error { return nil }, audit.Record{Action: "run", Phase: audit.Outcome, Step: "start"})
 	w.must(err)
 	var taken *redrive.TakenError
 	if _, err := w.rollback(); !errors.As(err, &taken) || taken.Run != "run2" || w.state("k") != "queued 2" {

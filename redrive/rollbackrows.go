@@ -128,15 +128,17 @@ func (b *rollback) late(f foundRow) foundRow {
 // look reads the rows of items and asks the table.
 func (b *rollback) look(ctx context.Context, is []int) []foundRow {
 	keys := make([]ledger.Key, len(is))
+	items := make([]*Item, len(is))
 	for n, i := range is {
-		it := &b.plan.Items[i]
+		it := &b.items[i]
+		items[n] = it
 		keys[n] = ledger.Key{JobKey: it.JobKey, Consumer: it.Consumer}
 	}
 	rows := b.rows(ctx, keys)
-	edits := b.inPlaces(ctx, is, rows)
+	edits := b.inPlaces(ctx, items, rows)
 	fs := make([]foundRow, len(is))
-	for n, i := range is {
-		it, row := &b.plan.Items[i], rows[n]
+	for n, it := range items {
+		row := rows[n]
 		begun := b.begun[it.Copy.String()]
 		fs[n] = foundRow{key: keys[n], item: it.JobKey}
 		if edits[n] != nil {

@@ -107,19 +107,19 @@ func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
 	if err != nil {
 		return Ended{}, err
 	}
-	var p Plan
-	check := func(sp StoredPlan, as []Approval) (err error) {
-		if p, err = r.checkBegin(sp, as); err == nil && glassOf(id, p, as, r.Now(), r.Persons) != "" {
-			err = glassWithin(ctx, r.Rollbacks, id, p, r.Persons.Alone, r.Now())
+	check := func(p Frozen, as []Approval) error {
+		err := r.mayBegin(p, as)
+		if err == nil && glassOf(p, as, r.Now(), r.Persons) != "" {
+			err = glassWithin(ctx, r.Rollbacks, p, r.Persons.Alone, r.Now())
 		}
 		return err
 	}
-	lease, err := r.Runs.Begin(ctx, r.begin(id, RunID(rec.Run)), check, rec)
+	p, lease, err := r.Runs.Begin(ctx, r.begin(id, RunID(rec.Run)), check, rec)
 	if err != nil {
 		return Ended{}, err // it names the plan, or whoever was first
 	}
 	crash.At("run.0.begun")
-	s := r.newSession(id, p, lease, nil, Pace{})
+	s := r.newSession(p, lease, nil, Pace{})
 	s.glass = rec.Details[audit.DetailBreakGlass]
 	return s.whole(ctx, func(ctx context.Context) error { return s.rest(ctx) })
 }
@@ -127,25 +127,25 @@ func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
 // starting finds the plan and is the record of its run's start. What it loads is
 // let go: the plan that runs is the one that was checked as the run was made.
 func (r *Runner) starting(ctx context.Context, prefix string) (PlanID, audit.Record, error) {
-	sp, err := r.Plans.LoadPlan(ctx, prefix)
+	p, err := r.Plans.OpenPlan(ctx, prefix)
 	if err != nil {
 		return "", audit.Record{}, fmt.Errorf("load plan %s: %w", prefix, err)
 	}
-	rec, err := r.startRecord(ctx, sp, r.NewRunID(), stepStart)
-	return sp.ID, rec, err
+	rec, err := r.startRecord(ctx, p, r.NewRunID(), stepStart)
+	return p.ID, rec, errors.Join(err, p.Items.Close())
 }
 
 func (r *Runner) begin(id PlanID, run RunID) Begin {
 	return Begin{Plan: id, Run: run, Holder: r.Actor.Name + "@" + r.Host, TTL: r.LeaseTTL, Now: r.Now()}
 }
 
-func (r *Runner) startRecord(ctx context.Context, sp StoredPlan, run RunID, step string) (audit.Record, error) {
-	rec := r.runRecord(actionRun, run, sp.ID, sp.Plan.Queue)
-	rec.Phase, rec.Step, rec.Result, rec.Reason = audit.Outcome, step, audit.ResultDone, sp.Plan.Reason
+func (r *Runner) startRecord(ctx context.Context, p Frozen, run RunID, step string) (audit.Record, error) {
+	rec := r.runRecord(actionRun, run, p.ID, p.Queue)
+	rec.Phase, rec.Step, rec.Result, rec.Reason = audit.Outcome, step, audit.ResultDone, p.Reason
 	if r.Solo != "" {
 		rec.Details["solo"] = r.Solo
 	}
-	why, err := r.glass(ctx, sp.ID, sp.Plan)
+	why, err := r.glass(ctx, p)
 	if why != "" {
 		rec.Details[audit.DetailBreakGlass] = why
 	}
@@ -164,6 +164,7 @@ func (s *session) whole(ctx context.Context, body func(context.Context) error) (
 	})
 	crash.At("run.7.ending")
 	state, err := s.finish(context.WithoutCancel(ctx), err)
+	err = errors.Join(err, s.plan.Items.Close())
 	return Ended{
 		Run: s.run, Plan: s.id, State: state, Report: s.tracker.report(), Gate: s.gate,
 		BreakGlass: s.glass, RatePerSecond: s.limiter.rate(), Pace: s.pacer.pace(), Duration: s.Now().Sub(started),

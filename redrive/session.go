@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ type entry struct {
 type session struct {
 	*Runner
 	id      PlanID
-	plan    Plan
+	plan    Frozen
 	run     RunID
 	Broker  broker.Broker // the runner's, which is heard when it asks to slow down
 	caps    broker.Capabilities
@@ -70,7 +69,7 @@ type session struct {
 	met     map[broker.CopyID]bool // every copy that was held aside, ever
 }
 
-func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd, last Pace) *session {
+func (r *Runner) newSession(p Frozen, l Lease, ends map[string]ItemEnd, last Pace) *session {
 	rate, err := ParseRate(p.RatePerSecond)
 	if err != nil {
 		rate = 1e-6 // checked before; never faster than stated
@@ -83,10 +82,10 @@ func (r *Runner) newSession(id PlanID, p Plan, l Lease, ends map[string]ItemEnd,
 		}
 	}
 	s := &session{
-		Runner: r, id: id, plan: p, run: l.Run, caps: caps,
-		ordered: caps.Ordered && !p.Lifts.BreakOrder && slices.ContainsFunc(p.Items, func(it Item) bool { return it.OrderKey != "" }),
+		Runner: r, id: p.ID, plan: p, run: l.Run, caps: caps,
+		ordered: caps.Ordered && !p.Lifts.BreakOrder && p.Items.grouped(),
 		lease:   &keeper{runs: r.Runs, now: r.Now, ttl: r.LeaseTTL, lease: l},
-		tracker: newTracker(p, ends),
+		tracker: newTracker(p.Items, ends),
 		limiter: newLimiter(rate, last.Effective, r.Now, r.Sleep),
 		editor:  editor,
 		aside:   map[broker.CopyID]broker.Delivery{},
@@ -345,7 +344,7 @@ func (s *session) permit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if why := s.changedSince(s.plan, now); why != "" {
+	if why := s.changedSince(s.plan.Terms, now); why != "" {
 		return &StoppedError{Why: why, At: s.Now()}
 	}
 	if err := s.mayStart(); err != nil {
@@ -355,7 +354,7 @@ func (s *session) permit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("approvals of plan %s: %w", s.id, err)
 	}
-	if err := CheckApprovals(s.id, s.plan, as, s.Now(), s.Persons); err != nil {
+	if err := CheckApprovals(s.plan, as, s.Now(), s.Persons); err != nil {
 		return &StoppedError{Why: s.stopWhy(as), At: s.Now()}
 	}
 	return w.paused()
@@ -371,7 +370,7 @@ func (s *session) stopWhy(as []Approval) string {
 // gone closes what the queue did not yield in several tries.
 func (s *session) gone(ctx context.Context, set []int, e ItemEnd) error {
 	var recs []audit.Record
-	open := s.tracker.open(set, len(s.plan.Items))
+	open := s.tracker.open(set, s.plan.Items.Len())
 	defer s.tracker.asked(open)
 	ends := make([]ItemEnd, len(open))
 	for n, i := range open {
@@ -379,7 +378,11 @@ func (s *session) gone(ctx context.Context, set []int, e ItemEnd) error {
 		if ends[n].Result == endUnknown && ends[n] != e {
 			continue // its intent stays open
 		}
-		recs = append(recs, s.closeRecords(s.newWork(i, broker.Delivery{}), ends[n])...)
+		w, err := s.newWork(i, broker.Delivery{})
+		if err != nil {
+			return err
+		}
+		recs = append(recs, s.closeRecords(w, ends[n])...)
 	}
 	if err := s.lease.check(ctx); err != nil {
 		return err

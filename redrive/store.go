@@ -105,6 +105,9 @@ type Plans interface {
 	// LoadPlan finds a plan by a unique prefix of its ID. A waiting or approved
 	// plan past its expiry is reported as expired.
 	LoadPlan(ctx context.Context, prefix string) (StoredPlan, error)
+	// OpenPlan is LoadPlan without the plan in memory. Bytes that do not hash to the
+	// plan's ID, or that Decode refuses, are refused.
+	OpenPlan(ctx context.Context, prefix string) (Frozen, error)
 	// ListPlans is every plan of the queue (all queues when empty), newest first.
 	ListPlans(ctx context.Context, queue string) ([]StoredPlan, error)
 	// SetPlanState moves a plan if it is in state from.
@@ -198,11 +201,11 @@ type ItemEnd struct {
 // Runs keeps runs and leases.
 type Runs interface {
 	Gates
-	// Begin does in one transaction: load the plan and its approvals, call
-	// check, insert the run (one per plan), take the lease on the dead-letter
-	// queue with a new fencing token, and write rec. A *TakenError names who was
-	// first.
-	Begin(ctx context.Context, b Begin, check func(StoredPlan, []Approval) error, rec audit.Record) (Lease, error)
+	// Begin does in one transaction: open the plan as OpenPlan does, load its
+	// approvals, call check, insert the run (one per plan), take the lease on the
+	// dead-letter queue with a new fencing token, and write rec. A *TakenError names
+	// who was first. It returns the plan that check has seen.
+	Begin(ctx context.Context, b Begin, check func(Frozen, []Approval) error, rec audit.Record) (Frozen, Lease, error)
 	// Resume takes the lease of a run that no longer lives, under a new token, and
 	// lifts its pause.
 	Resume(ctx context.Context, run RunID, b Begin, rec audit.Record) (Lease, error)

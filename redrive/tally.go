@@ -84,7 +84,7 @@ func (a *Approver) verified(ctx context.Context, sp StoredPlan) (Tally, error) {
 func (a *Approver) tally(sp StoredPlan, statements []Approval) Tally {
 	return Tally{
 		Plan: sp, Statements: statements, Needed: sp.Plan.Tier.Needed(),
-		Given:    len(counted(sp.ID, sp.Plan, statements, a.Now(), a.Persons)),
-		Approved: CheckApprovals(sp.ID, sp.Plan, statements, a.Now(), a.Persons) == nil,
+		Given:    len(counted(sp.Frozen(), statements, a.Now(), a.Persons)),
+		Approved: CheckApprovals(sp.Frozen(), statements, a.Now(), a.Persons) == nil,
 	}
 }

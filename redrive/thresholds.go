@@ -50,7 +50,7 @@ func (t Thresholds) weaker(than Thresholds) bool {
 }
 
 // checkGate refuses a plan whose gate this runner cannot hold.
-func (r *Runner) checkGate(p Plan) error {
+func (r *Runner) checkGate(p Terms) error {
 	if p.Thresholds != nil {
 		if err := p.Thresholds.Validate(); err != nil {
 			return fmt.Errorf("thresholds: %w", err)

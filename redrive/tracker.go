@@ -26,29 +26,26 @@ const (
 // change, since they are asked for with every batch.
 type tracker struct {
 	mu      sync.Mutex
-	plan    Plan
-	at      map[broker.CopyID]int
-	ends    []ItemEnd      // by index; zero: open
-	taken   []bool         // in the hands of a batch now
-	asking  []bool         // a receive asks for it now
-	blocked map[string]int // order key to its first item that did not go out
+	items   *Items
+	ends    []ItemEnd     // by index; zero: open
+	taken   []bool        // in the hands of a batch now
+	asking  []bool        // a receive asks for it now
+	blocked map[int32]int // ordering group to its first item that did not go out
 	counts  Report
 	busy    int // open items that are taken or asked for
 	lowest  int // no item before it is open
 }
 
-func newTracker(p Plan, ends map[string]ItemEnd) *tracker {
-	n := len(p.Items)
+func newTracker(items *Items, ends map[string]ItemEnd) *tracker {
+	n := items.Len()
 	t := &tracker{
-		plan: p, at: make(map[broker.CopyID]int, n), ends: make([]ItemEnd, n), taken: make([]bool, n), asking: make([]bool, n),
-		blocked: map[string]int{},
+		items: items, ends: make([]ItemEnd, n), taken: make([]bool, n), asking: make([]bool, n),
+		blocked: map[int32]int{},
 		counts:  Report{Planned: n, Remaining: n, Skipped: map[string]int{}},
 	}
-	for i := range p.Items {
-		c := p.Items[i].Copy
-		t.at[c] = i
-		if len(ends) > 0 {
-			t.end(i, ends[c.String()])
+	for name, e := range ends {
+		if i, ok := items.find(name); ok {
+			t.end(i, e)
 		}
 	}
 	return t
@@ -81,9 +78,9 @@ func (t *tracker) end(i int, e ItemEnd) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.set(i, e, false, t.asking[i])
-	if key := t.plan.Items[i].OrderKey; key != "" && e.stays() {
-		if first, ok := t.blocked[key]; !ok || i < first {
-			t.blocked[key] = i
+	if g := t.items.group(i); g != 0 && e.stays() {
+		if first, ok := t.blocked[g]; !ok || i < first {
+			t.blocked[g] = i
 		}
 	}
 }
@@ -167,7 +164,7 @@ func (t *tracker) left(set []int) (open, held int) {
 func (t *tracker) take(c broker.CopyID, set []int) (int, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i, ok := t.at[c]
+	i, ok := t.items.of(c)
 	if !ok || t.taken[i] || t.ends[i].Result != "" || set != nil && !slices.Contains(set, i) {
 		return 0, false
 	}
@@ -179,7 +176,7 @@ func (t *tracker) take(c broker.CopyID, set []int) (int, bool) {
 func (t *tracker) isBlocked(i int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first, ok := t.blocked[t.plan.Items[i].OrderKey]
+	first, ok := t.blocked[t.items.group(i)]
 	return ok && first < i
 }
 

@@ -21,7 +21,7 @@ func TestTrackerCounts(t *testing.T) {
 	results := []ItemEnd{{Result: endRedriven}, {Result: endSettled}, {Result: endDiscarded}, {Result: endFailed, Reason: "x"}, {Result: endUnknown}, {Result: endSkipped, Reason: "a"}, {Result: endHeld, Reason: "b"}}
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		tr := newTracker(p, map[string]ItemEnd{p.Items[3].Copy.String(): results[0]})
+		tr := newTracker(inMemory(p.Items), map[string]ItemEnd{p.Items[3].Copy.String(): results[0]})
 		for range 300 {
 			i := r.IntN(n)
 			switch r.IntN(5) {

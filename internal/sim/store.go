@@ -95,7 +95,7 @@ func (m *memory) verify() audit.Report {
 	return v.Report()
 }
 
-func leaseKey(p redrive.Plan) string { return p.Broker + ":" + p.Entity }
+func leaseKey(p redrive.Terms) string { return p.Broker + ":" + p.Entity }
 
 // state is where a plan stands at a moment.
 func (k *kept) state(now time.Time) redrive.PlanState {
@@ -130,7 +130,7 @@ func (m *memory) savePlan(id redrive.PlanID, canonical []byte, p redrive.Plan, n
 			}
 		}
 	}
-	k := &kept{redrive.StoredPlan{ID: id, Bytes: canonical, State: redrive.PlanWaiting}, leaseKey(p)}
+	k := &kept{redrive.StoredPlan{ID: id, Bytes: canonical, State: redrive.PlanWaiting}, leaseKey(p.Terms)}
 	if p.Tier.Needed() == 0 {
 		k.State = redrive.PlanApproved
 	}

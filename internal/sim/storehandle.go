@@ -106,6 +106,15 @@ func (s storeOf) LoadPlan(_ context.Context, prefix string) (p redrive.StoredPla
 	return p, err
 }
 
+// OpenPlan implements redrive.Plans.
+func (s storeOf) OpenPlan(ctx context.Context, prefix string) (redrive.Frozen, error) {
+	p, err := s.LoadPlan(ctx, prefix)
+	if err != nil {
+		return redrive.Frozen{}, err
+	}
+	return p.Open()
+}
+
 // ListPlans implements redrive.Plans.
 func (s storeOf) ListPlans(_ context.Context, queue string) (ps []redrive.StoredPlan, err error) {
 	err = s.read("list plans", func() {
@@ -179,13 +188,13 @@ func (s storeOf) ReplacedOf(_ context.Context, ids []redrive.Identity, except re
 }
 
 // Begin implements redrive.Runs.
-func (s storeOf) Begin(_ context.Context, b redrive.Begin, check func(redrive.StoredPlan, []redrive.Approval) error, rec audit.Record) (l redrive.Lease, err error) {
+func (s storeOf) Begin(_ context.Context, b redrive.Begin, check func(redrive.Frozen, []redrive.Approval) error, rec audit.Record) (f redrive.Frozen, l redrive.Lease, err error) {
 	err = s.write("begin run", func() (err error) {
-		l, err = s.m.begin(b, s.now(), check, rec)
+		f, l, err = s.m.begin(b, s.now(), check, rec)
 		s.p.began(b.Plan, l, err)
 		return err
 	})
-	return l, err
+	return f, l, err
 }
 
 // Resume implements redrive.Runs.

@@ -26,26 +26,30 @@ func (m *memory) taken(what string, run redrive.RunID) error {
 	return e
 }
 
-func (m *memory) begin(b redrive.Begin, now time.Time, check func(redrive.StoredPlan, []redrive.Approval) error, rec audit.Record) (redrive.Lease, error) {
+func (m *memory) begin(b redrive.Begin, now time.Time, check func(redrive.Frozen, []redrive.Approval) error, rec audit.Record) (redrive.Frozen, redrive.Lease, error) {
 	p, err := m.plan(string(b.Plan), now)
 	if err != nil {
-		return redrive.Lease{}, err
+		return redrive.Frozen{}, redrive.Lease{}, err
 	}
 	k := m.plans[p.ID]
 	if p.Run != "" {
-		return redrive.Lease{}, m.taken("plan", p.Run)
+		return redrive.Frozen{}, redrive.Lease{}, m.taken("plan", p.Run)
 	}
 	if err := m.refuseHeld(k.key, b.Run, now); err != nil {
-		return redrive.Lease{}, err
+		return redrive.Frozen{}, redrive.Lease{}, err
 	}
-	if err := check(p, slices.Clone(m.says[p.ID])); err != nil {
-		return redrive.Lease{}, err
+	f, err := p.Open()
+	if err != nil {
+		return redrive.Frozen{}, redrive.Lease{}, err
+	}
+	if err := check(f, slices.Clone(m.says[p.ID])); err != nil {
+		return redrive.Frozen{}, redrive.Lease{}, err
 	}
 	r := &runRow{redrive.RunRecord{ID: b.Run, Plan: p.ID, Queue: p.Plan.Queue, State: redrive.RunRunning, Holder: b.Holder, StartedAt: now}, k.key}
 	m.runs[b.Run], m.started = r, append(m.started, b.Run)
 	k.State, k.Run = redrive.PlanRunning, b.Run
 	rec.Run, rec.Plan = string(b.Run), string(p.ID)
-	return m.takeLease(k.key, p.Plan.Queue, b, now), m.mark(now, rec)
+	return f, m.takeLease(k.key, p.Plan.Queue, b, now), m.mark(now, rec)
 }
 
 func (m *memory) refuseHeld(key string, run redrive.RunID, now time.Time) error {

@@ -58,7 +58,7 @@ func gateOf(ctx context.Context, q querier, run redrive.RunID) (redrive.GateStat
 }
 
 // beginGate notes that a run has a gate, before it is judged.
-func (t *tx) beginGate(ctx context.Context, run redrive.RunID, p redrive.Plan) error {
+func (t *tx) beginGate(ctx context.Context, run redrive.RunID, p redrive.Terms) error {
 	if p.Canary == 0 {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -55,7 +56,7 @@ func (t *tx) insertPlan(ctx context.Context, id redrive.PlanID, canonical []byte
 		state = redrive.PlanApproved
 	}
 	_, err := t.ExecContext(ctx, `INSERT INTO plans VALUES (?, x'', ?, ?, ?, ?, ?, ?, ?)`,
-		string(id), string(state), p.Queue, leaseKey(p), string(p.Tier), redrives(p),
+		string(id), string(state), p.Queue, leaseKey(p.Terms), string(p.Tier), redrives(p),
 		nanos(p.CreatedAt), nanos(p.ExpiresAt))
 	if err == nil {
 		err = t.insertBytes(ctx, id, canonical)
@@ -108,7 +109,7 @@ func (t *tx) insertItems(ctx context.Context, id redrive.PlanID, items []redrive
 
 // leaseKey names the dead-letter queue itself: two configured names of one queue
 // share its lease.
-func leaseKey(p redrive.Plan) string { return p.Broker + ":" + p.Entity }
+func leaseKey(p redrive.Terms) string { return p.Broker + ":" + p.Entity }
 
 func redrives(p redrive.Plan) (n int) {
 	for _, i := range p.Items {
@@ -198,9 +199,50 @@ func (s *Store) LoadPlan(ctx context.Context, prefix string) (redrive.StoredPlan
 	return p, nil
 }
 
-// onePlan reads a plan's bytes piece by piece: as one value they would stay in
-// the connection's memory, which never shrinks.
+// OpenPlan finds a plan as LoadPlan does. See redrive.Plans.
+func (s *Store) OpenPlan(ctx context.Context, prefix string) (redrive.Frozen, error) {
+	id, err := s.resolve(ctx, "plans", prefix)
+	if err != nil {
+		return redrive.Frozen{}, fmt.Errorf("plan %q: %w", prefix, err)
+	}
+	p, err := s.openPlan(ctx, s.read, redrive.PlanID(id))
+	if err != nil {
+		return redrive.Frozen{}, fmt.Errorf("load plan: %w", err)
+	}
+	return p, nil
+}
+
+// openPlan leaves the plan's bytes in a file. What is wrong with them is a refusal.
+func (s *Store) openPlan(ctx context.Context, q querier, id redrive.PlanID) (redrive.Frozen, error) {
+	spool, err := redrive.NewSpool()
+	if err != nil {
+		return redrive.Frozen{}, err
+	}
+	p, err := s.copyPlan(ctx, q, id, spool)
+	if err != nil {
+		return redrive.Frozen{}, errors.Join(err, spool.Close())
+	}
+	f, err := spool.Freeze(id)
+	if err != nil {
+		return redrive.Frozen{}, refusal{errors.Join(err, spool.Close())}
+	}
+	f.State, f.Run = p.State, p.Run
+	return f, nil
+}
+
+// onePlan reads a plan whole.
 func (s *Store) onePlan(ctx context.Context, q querier, id redrive.PlanID) (redrive.StoredPlan, error) {
+	var content bytes.Buffer
+	p, err := s.copyPlan(ctx, q, id, &content)
+	if err != nil {
+		return p, err
+	}
+	return withBytes(p, content.Bytes())
+}
+
+// copyPlan is a plan without its bytes, which it copies piece by piece: as one
+// value they would stay in the connection's memory, which never shrinks.
+func (s *Store) copyPlan(ctx context.Context, q querier, id redrive.PlanID, to io.Writer) (redrive.StoredPlan, error) {
 	var table string
 	var row, size int64
 	err := q.QueryRowContext(ctx, `SELECT 'plan_bytes', rowid, length(bytes) FROM plan_bytes WHERE plan = ?1
@@ -211,13 +253,12 @@ func (s *Store) onePlan(ctx context.Context, q querier, id redrive.PlanID) (redr
 	if err != nil {
 		return redrive.StoredPlan{}, err
 	}
-	content := bytes.NewBuffer(make([]byte, 0, size))
-	query := fmt.Sprintf(selectPlans, `readblob('main', ?3, 'bytes', ?4, 0, ?2)`) + ` WHERE p.id = ?1`
-	p, err := scanPlan(s.now(), &size, q.QueryRowContext(ctx, query, string(id), sqlite3.Pointer(content), table, row).Scan)
-	if err != nil {
-		return p, err
+	if b, ok := to.(*bytes.Buffer); ok {
+		b.Grow(int(size))
 	}
-	return withBytes(p, content.Bytes())
+	query := fmt.Sprintf(selectPlans, `readblob('main', ?3, 'bytes', ?4, 0, ?2)`) + ` WHERE p.id = ?1`
+	out := sqlite3.Pointer(struct{ io.Writer }{to}) // else it would be closed with the query
+	return scanPlan(s.now(), &size, q.QueryRowContext(ctx, query, string(id), out, table, row).Scan)
 }
 
 // resolve finds the one ID in a table that has the prefix.

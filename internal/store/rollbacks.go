@@ -23,7 +23,7 @@ func (s *Store) BeginRollback(ctx context.Context, b redrive.Begin, w redrive.Wi
 		if err != nil {
 			return err
 		}
-		if l, err = t.takeLease(ctx, p.Plan, b); err != nil {
+		if l, err = t.takeLease(ctx, p.Terms, b); err != nil {
 			return err
 		}
 		rec.Run, rec.Plan = string(b.Run), string(p.ID)
@@ -34,19 +34,19 @@ func (s *Store) BeginRollback(ctx context.Context, b redrive.Begin, w redrive.Wi
 
 // rollsBack refuses what another holds, and sees to it that a run which has not
 // ended publishes nothing any more.
-func (t *tx) rollsBack(ctx context.Context, b redrive.Begin, w redrive.Wish) (redrive.StoredPlan, error) {
+func (t *tx) rollsBack(ctx context.Context, b redrive.Begin, w redrive.Wish) (redrive.Frozen, error) {
 	r, err := t.store.oneRun(ctx, t, b.Run)
 	if err != nil {
-		return redrive.StoredPlan{}, err
+		return redrive.Frozen{}, err
 	}
 	if err := t.refuseBusy(ctx, r, b); err != nil {
-		return redrive.StoredPlan{}, err
+		return redrive.Frozen{}, err
 	}
-	p, err := t.store.onePlan(ctx, t, r.Plan)
+	p, err := t.termsOf(ctx, r.Plan)
 	if err != nil {
 		return p, err
 	}
-	if err := t.refuseHeld(ctx, p.Plan, b); err != nil {
+	if err := t.refuseHeld(ctx, p.Terms, b); err != nil {
 		return p, err
 	}
 	if !r.State.Ended() && r.Wish.Kind != redrive.WishAbort {

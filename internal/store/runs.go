@@ -15,38 +15,41 @@ import (
 // Begin starts a plan's one run. See redrive.Runs. The audit log is verified
 // first. check runs inside the transaction, on the goroutine that writes, and
 // must not call a method of the store that writes.
-func (s *Store) Begin(ctx context.Context, b redrive.Begin, check func(redrive.StoredPlan, []redrive.Approval) error, rec audit.Record) (redrive.Lease, error) {
+func (s *Store) Begin(ctx context.Context, b redrive.Begin, check func(redrive.Frozen, []redrive.Approval) error, rec audit.Record) (redrive.Frozen, redrive.Lease, error) {
 	if err := s.verifyForRun(ctx); err != nil {
-		return redrive.Lease{}, fmt.Errorf("begin run: %w", err)
+		return redrive.Frozen{}, redrive.Lease{}, fmt.Errorf("begin run: %w", err)
 	}
 	rec.Run, rec.Plan = string(b.Run), string(b.Plan)
 	var l redrive.Lease
-	_, err := s.write(ctx, "begin run", 2, func(ctx context.Context, t *tx) error {
-		p, err := t.admit(ctx, b, check)
-		if err != nil {
+	var p redrive.Frozen
+	_, err := s.write(ctx, "begin run", 2, func(ctx context.Context, t *tx) (err error) {
+		if p, err = t.admit(ctx, b, check); err != nil {
 			return err
 		}
 		_, err = t.ExecContext(ctx, `INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, 0, '{}')`,
-			string(b.Run), string(b.Plan), p.Plan.Queue, string(redrive.RunRunning), b.Holder, nanos(s.at(b.Now)))
+			string(b.Run), string(b.Plan), p.Queue, string(redrive.RunRunning), b.Holder, nanos(s.at(b.Now)))
 		if err != nil {
 			return err
 		}
-		if err := t.beginGate(ctx, b.Run, p.Plan); err != nil {
+		if err := t.beginGate(ctx, b.Run, p.Terms); err != nil {
 			return err
 		}
 		if err := t.setPlanState(ctx, b.Plan, redrive.PlanRunning); err != nil {
 			return err
 		}
-		l, err = t.takeLease(ctx, p.Plan, b)
+		l, err = t.takeLease(ctx, p.Terms, b)
 		return t.andMark(ctx, err, rec)
 	})
-	return l, err
+	if err != nil {
+		return redrive.Frozen{}, l, errors.Join(err, p.Items.Close())
+	}
+	return p, l, nil
 }
 
-// admit loads what is to be run and refuses it: first for whoever was first,
-// then as check says.
-func (t *tx) admit(ctx context.Context, b redrive.Begin, check func(redrive.StoredPlan, []redrive.Approval) error) (redrive.StoredPlan, error) {
-	p, err := t.store.onePlan(ctx, t, b.Plan)
+// admit opens what is to be run and refuses it: first for whoever was first, then
+// as check says. What it opened it returns in any case.
+func (t *tx) admit(ctx context.Context, b redrive.Begin, check func(redrive.Frozen, []redrive.Approval) error) (redrive.Frozen, error) {
+	p, err := t.store.openPlan(ctx, t, b.Plan)
 	if err != nil {
 		return p, err
 	}
@@ -56,7 +59,7 @@ func (t *tx) admit(ctx context.Context, b redrive.Begin, check func(redrive.Stor
 	if err := t.vouched(ctx, b.Plan); err != nil {
 		return p, err
 	}
-	if err := t.refuseHeld(ctx, p.Plan, b); err != nil {
+	if err := t.refuseHeld(ctx, p.Terms, b); err != nil {
 		return p, err
 	}
 	as, err := approvals(ctx, t, b.Plan)
@@ -110,7 +113,7 @@ func (t *tx) taken(ctx context.Context, what string, run redrive.RunID) error {
 }
 
 // refuseHeld refuses a queue on which another run has an unexpired lease.
-func (t *tx) refuseHeld(ctx context.Context, p redrive.Plan, b redrive.Begin) error {
+func (t *tx) refuseHeld(ctx context.Context, p redrive.Terms, b redrive.Begin) error {
 	var run redrive.RunID
 	err := t.QueryRowContext(ctx, `SELECT run FROM leases WHERE key = ? AND run <> ? AND expires > ?`,
 		leaseKey(p), string(b.Run), nanos(t.store.at(b.Now))).Scan(&run)
@@ -125,7 +128,7 @@ func (t *tx) refuseHeld(ctx context.Context, p redrive.Plan, b redrive.Begin) er
 
 // takeLease replaces whatever lease the queue had; the new token is greater
 // than every one before.
-func (t *tx) takeLease(ctx context.Context, p redrive.Plan, b redrive.Begin) (redrive.Lease, error) {
+func (t *tx) takeLease(ctx context.Context, p redrive.Terms, b redrive.Begin) (redrive.Lease, error) {
 	now := t.store.at(b.Now)
 	l := redrive.Lease{Queue: p.Queue, Run: b.Run, Holder: b.Holder, Since: now.UTC(), Expires: now.Add(b.TTL).UTC()}
 	if _, err := t.ExecContext(ctx, `DELETE FROM leases WHERE key = ?`, leaseKey(p)); err != nil {
@@ -174,28 +177,37 @@ func (s *Store) Resume(ctx context.Context, run redrive.RunID, b redrive.Begin, 
 			return err
 		}
 		rec.Run, rec.Plan = string(run), string(p.ID)
-		l, err = t.takeLease(ctx, p.Plan, b)
+		l, err = t.takeLease(ctx, p.Terms, b)
 		return t.andMark(ctx, err, rec)
 	})
 	return l, err
 }
 
-func (t *tx) readmit(ctx context.Context, b redrive.Begin) (redrive.StoredPlan, error) {
+func (t *tx) readmit(ctx context.Context, b redrive.Begin) (redrive.Frozen, error) {
 	r, err := t.store.oneRun(ctx, t, b.Run)
 	if err != nil {
-		return redrive.StoredPlan{}, err
+		return redrive.Frozen{}, err
 	}
 	if err := t.refuseBusy(ctx, r, b); err != nil {
-		return redrive.StoredPlan{}, err
+		return redrive.Frozen{}, err
 	}
 	if r.State.Ended() {
-		return redrive.StoredPlan{}, refuse("run %s is %s: %w", b.Run, r.State, redrive.ErrRefused)
+		return redrive.Frozen{}, refuse("run %s is %s: %w", b.Run, r.State, redrive.ErrRefused)
 	}
-	p, err := t.store.onePlan(ctx, t, r.Plan)
+	p, err := t.termsOf(ctx, r.Plan)
 	if err != nil {
 		return p, err
 	}
-	return p, t.refuseHeld(ctx, p.Plan, b)
+	return p, t.refuseHeld(ctx, p.Terms, b)
+}
+
+// termsOf is the plan without its jobs.
+func (t *tx) termsOf(ctx context.Context, id redrive.PlanID) (redrive.Frozen, error) {
+	p, err := t.store.openPlan(ctx, t, id)
+	if err == nil {
+		err = p.Items.Close()
+	}
+	return p, err
 }
 
 // Heartbeat extends the lease, also one that has expired and that nobody took

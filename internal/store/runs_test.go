@@ -37,11 +37,11 @@ func (f *fixture) plan(t testing.TB, nonce string, items ...redrive.Item) redriv
 }
 
 func (f *fixture) savePlan(nonce string, tier redrive.Tier, items ...redrive.Item) (redrive.PlanID, error) {
-	p := redrive.Plan{
+	p := redrive.Plan{Items: items, Terms: redrive.Terms{
 		Format: "redrivectl/plan/v1", Store: f.StoreID(), Queue: queue, Entity: "a/dlq", Broker: "local",
 		CreatedAt: f.clock.now(), ExpiresAt: f.clock.now().Add(2 * time.Hour), Requester: "ana", RequesterKnown: "account", Tier: tier, Nonce: nonce,
-		PolicySHA256: "policy", SettingsSHA256: "settings", Items: items,
-	}
+		PolicySHA256: "policy", SettingsSHA256: "settings",
+	}}
 	b, err := json.Marshal(p)
 	if err == nil {
 		b, err = jcs.Transform(b)
@@ -80,8 +80,9 @@ func (f *fixture) begin(t testing.TB, id redrive.PlanID, run redrive.RunID) redr
 
 func (f *fixture) tryBegin(id redrive.PlanID, run redrive.RunID) (redrive.Lease, error) {
 	b := redrive.Begin{Plan: id, Run: run, Holder: "ana@host", TTL: ttl, Now: f.clock.now()}
-	return f.Begin(context.Background(), b, func(redrive.StoredPlan, []redrive.Approval) error { return nil },
+	p, l, err := f.Begin(context.Background(), b, func(redrive.Frozen, []redrive.Approval) error { return nil },
 		audit.Record{Action: "run", Step: "start", Phase: audit.Outcome})
+	return l, errors.Join(err, p.Items.Close())
 }
 
 func (f *fixture) resume(run redrive.RunID) (redrive.Lease, error) {
@@ -192,10 +193,10 @@ func TestBeginRefusedByCheckLeavesNothing(t *testing.T) {
 	before, _ := f.AuditHead(context.Background())
 	no := errors.New("no")
 	var saw []redrive.Approval
-	_, err := f.Begin(context.Background(), redrive.Begin{Plan: id, Run: "aa01", TTL: ttl}, func(p redrive.StoredPlan, as []redrive.Approval) error {
+	_, _, err := f.Begin(context.Background(), redrive.Begin{Plan: id, Run: "aa01", TTL: ttl}, func(p redrive.Frozen, as []redrive.Approval) error {
 		saw = as
-		if audit.Hash(p.Bytes) != string(id) {
-			t.Error("check got other bytes")
+		if it, err := p.Items.At(0); err != nil || p.ID != id || p.Queue != queue || p.Items.Len() != 1 || it.Copy != item(1).Copy {
+			t.Error("check got another plan", p, err)
 		}
 		return no
 	}, audit.Record{Action: "run"})
@@ -377,9 +378,10 @@ func TestBeginNeedsTheLogsWord(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	id := f.plan(t, "1", item(1))
-	forged := redrive.PlanID(audit.Hash([]byte(`{"tier":"self"}`)))
+	const text = `{"format":"redrivectl/plan/v1","items":[],"tier":"self"}`
+	forged := redrive.PlanID(audit.Hash([]byte(text)))
 	f.sql(t, `INSERT INTO plans SELECT ?, CAST(? AS BLOB), state, queue, lease_key, 'self', redrives, created_at, expires_at FROM plans`,
-		string(forged), `{"tier":"self"}`)
+		string(forged), text)
 	if _, err := f.tryBegin(forged, "aa01"); !errors.Is(err, redrive.ErrChanged) {
 		t.Errorf("forged: %v", err)
 	}
