@@ -19,17 +19,21 @@ const (
 	raiseAfter = 5 * time.Second
 )
 
-// tolerance is the part of a window by which calls may overlap it: for as long
-// their own time costs none of the rate. Counted by when they began, no window
-// holds more than the rate; by when the broker applied them at the latest or the
-// earliest, none that is shorter by this.
-const tolerance = 50
+// What every call takes costs none of the rate: the broker applies each as long
+// after it began. That is the fastest call's time less a margin for how much faster
+// one could still be; never more than a part of the window, so that even where the
+// network is suddenly faster no window that is shorter by this part holds more than
+// the rate.
+const (
+	margin    = 2 * time.Millisecond
+	tolerance = 50
+)
 
 // limiter keeps a rate in any one-second window, not on average. A start holds
 // its place for a window from just before its call, and, because a broker may
-// apply a publish at any moment of the call, for a window less the tolerance from
-// when it is known to be over. A new limiter is full: the process before it may
-// have used the last second.
+// apply a publish at any moment of the call, from when the call is known to be over,
+// less what every call takes. A new limiter is full: the process before it may have
+// used the last second.
 //
 // The rate in force moves between the plan's and a small part of it. No window of
 // the plan's ever holds more than the plan's rate, since a place is kept for at
@@ -49,7 +53,9 @@ type limiter struct {
 	moved    time.Time // or raised
 	ahead    int       // asked for and not begun
 	inFlight int
-	used     int // the sum of spent
+	first    time.Time     // when a call was over for the first time
+	fastest  time.Duration // of all calls
+	used     int           // the sum of spent
 	spent    []spent
 }
 
@@ -234,11 +240,21 @@ func (l *limiter) done(k, used int, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inFlight -= k
-	over := l.now().Add(-l.w / tolerance)
-	if over.Before(began) {
-		over = began
+	now := l.now()
+	l.useAt(used, now.Add(-l.common(now, now.Sub(began))))
+}
+
+// common is what every call takes, after one more. In the first window nobody
+// knows: its calls open the connections.
+func (l *limiter) common(now time.Time, took time.Duration) time.Duration {
+	if l.first.IsZero() {
+		l.first, l.fastest = now, took
 	}
-	l.useAt(used, over)
+	l.fastest = min(l.fastest, took)
+	if now.Sub(l.first) <= l.w {
+		return 0
+	}
+	return max(0, min(l.fastest-margin, l.w/tolerance))
 }
 
 // raise follows work that came through: a whole window after the last change it

@@ -223,26 +223,39 @@ func TestLimiterUsesTheRate(t *testing.T) {
 	}
 }
 
-// TestLimiterCalls: the time that calls take, up to a fiftieth of a window, costs
-// none of the rate; what is more costs all of it.
+// TestLimiterCalls: what every call takes costs none of the rate once that is known,
+// up to a fiftieth of a window; what one takes longer costs all of it.
 func TestLimiterCalls(t *testing.T) {
 	t.Parallel()
-	for took, free := range map[time.Duration]time.Duration{
-		0: time.Second, 20 * time.Millisecond: time.Second, 21 * time.Millisecond: time.Second + time.Millisecond, time.Minute: time.Minute + 980*time.Millisecond,
+	const ms = time.Millisecond
+	for _, tt := range []struct {
+		took []time.Duration
+		last time.Duration // after which the last one's place is free, from its begin
+	}{
+		{[]time.Duration{20 * ms}, 1020 * ms}, // the first
+		{[]time.Duration{20 * ms, 20 * ms}, 1002 * ms},
+		{[]time.Duration{20 * ms, 20 * ms, 50 * ms}, 1032 * ms},
+		{[]time.Duration{20 * ms, 50 * ms, 5 * ms}, 1002 * ms},
+		{[]time.Duration{20 * ms, ms, 20 * ms}, 1020 * ms},
+		{[]time.Duration{0, 0}, 1000 * ms},
+		{[]time.Duration{time.Minute, time.Minute}, time.Minute + 980*ms},
 	} {
 		p := &paced{now: time.Unix(0, 0)}
 		l := newLimiter(1, 0, p.clock, p.sleep)
+		var began time.Time
+		for _, took := range tt.took {
+			if _, err := l.take(t.Context(), 1, goOn); err != nil {
+				t.Fatal(err)
+			}
+			began = p.now
+			p.now = began.Add(took)
+			l.done(1, 1, began)
+		}
 		if _, err := l.take(t.Context(), 1, goOn); err != nil {
 			t.Fatal(err)
 		}
-		began := p.now
-		p.now = began.Add(took)
-		l.done(1, 1, began)
-		if _, err := l.take(t.Context(), 1, goOn); err != nil {
-			t.Fatal(err)
-		}
-		if got := p.now.Sub(began); got != free+1 {
-			t.Errorf("a place used for %s is free after %s, want %s", took, got, free)
+		if got := p.now.Sub(began); got != tt.last+1 {
+			t.Errorf("calls of %s: the last place is free after %s, want %s", tt.took, got, tt.last)
 		}
 	}
 }
