@@ -63,6 +63,7 @@ func scriptSetup(env *testscript.Env) error {
 	env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 	env.Setenv("LF", "\n")
+	env.Setenv("MANY", manyMessages)
 	env.Setenv("GORACE", raceOptions)
 	env.Setenv("CI", "")
 	env.Setenv("REDRIVECTL_CONFIG", "")
