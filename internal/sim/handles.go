@@ -41,8 +41,9 @@ func (b queueOf) Browse(ctx context.Context, limit int, each func(broker.Message
 // before the call.
 func (b queueOf) Receive(_ context.Context, r broker.Request) ([]broker.Delivery, error) {
 	until := b.p.clock().Add(r.Lease)
+	op := "receive " + b.q.name
 	b.p.asks(b.q)
-	f := b.p.enter("receive "+b.q.name, failed, lostAfter)
+	f := b.p.enter(op, failed, lostAfter)
 	if f == failed || f == killed {
 		return nil, f.err()
 	}
@@ -51,7 +52,7 @@ func (b queueOf) Receive(_ context.Context, r broker.Request) ([]broker.Delivery
 		b.p.note("receive %s: copy %s of %s", b.q.name, ds[i].Copy.ID, b.p.keyOf(ds[i].Message))
 		ds[i].LeaseUntil = until
 	}
-	if !b.p.leave("receive") || f == lostAfter {
+	if !b.p.leave(op) || f == lostAfter {
 		return nil, errFault
 	}
 	return ds, nil
@@ -74,8 +75,9 @@ func (f fate) err() error {
 
 // batch is one call for several deliveries: each is done or not, and the answer
 // may be lost.
-func (b queueOf) batch(op string, ds []broker.Delivery, do func([]broker.Delivery) []broker.Result) []broker.Result {
-	f := b.p.enter(op+" "+b.q.name, failed, lostBefore, lostAfter)
+func (b queueOf) batch(verb string, ds []broker.Delivery, do func([]broker.Delivery) []broker.Result) []broker.Result {
+	op := verb + " " + b.q.name
+	f := b.p.enter(op, failed, lostBefore, lostAfter)
 	switch f {
 	case failed:
 		return broker.All(len(ds), broker.Result{Outcome: broker.Refused, Err: errFault})
@@ -84,7 +86,7 @@ func (b queueOf) batch(op string, ds []broker.Delivery, do func([]broker.Deliver
 	}
 	rs := do(ds)
 	for i, d := range ds {
-		b.p.note("%s %s: copy %s of %s: %s", op, b.q.name, d.Copy.ID, b.p.keyOf(d.Message), rs[i].Outcome)
+		b.p.note("%s: copy %s of %s: %s", op, d.Copy.ID, b.p.keyOf(d.Message), rs[i].Outcome)
 	}
 	if !b.p.leave(op) || f == lostAfter {
 		return broker.All(len(ds), broker.Result{Err: errFault})
@@ -135,7 +137,7 @@ func (b queueOf) Publish(_ context.Context, to string, ms []broker.Outgoing) []b
 		rs[i] = b.publish(to, o, f)
 		b.p.note("publish to %s: %s: %s", to, b.p.keyOf(o.Message), rs[i].Outcome)
 	}
-	if f == fine && !b.p.leave("publish") {
+	if !b.p.leave("publish") {
 		return broker.All(len(ms), broker.Result{Err: errDead})
 	}
 	return rs

@@ -22,8 +22,7 @@ const root = "../.."
 // what stands in their place.
 type mutant struct {
 	name  string
-	seeds int  // within so many it has to be caught
-	named bool // or else by a named schedule
+	seeds int // within so many it has to be caught
 	edits []edit
 }
 
@@ -55,7 +54,6 @@ func parseMutant(t *testing.T, name, text string) mutant {
 	t.Helper()
 	parts := fileLine.Split(text, -1)
 	m := mutant{name: name}
-	m.named = strings.Contains(parts[0], "\nnamed\n")
 	if _, err := fmt.Sscanf(parts[0][strings.IndexByte(parts[0], '\n')+1:], "seeds %d\n", &m.seeds); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -140,27 +138,12 @@ func (m mutant) hunt(t *testing.T) {
 	found := brokenLine.FindStringSubmatch(string(out))
 	switch {
 	case err == nil:
-		m.byName(t, program)
+		t.Errorf("%s: not caught within %d seeds", m.name, m.seeds)
 	case found == nil:
 		t.Errorf("%s: %v\n%s", m.name, err, out)
 	default:
 		fmt.Printf("%-34s caught after %4s of %d seeds, %5.1fs: %s\n", m.name, found[1], m.seeds, time.Since(started).Seconds(), found[2])
 	}
-}
-
-var failedLine = regexp.MustCompile(`(?m)^--- FAIL: (TestNamed\w+)`)
-
-// byName is for a mistake that needs so much to come together that no number of
-// seeds which one can wait for is sure of it: a named schedule has to catch it.
-func (m mutant) byName(t *testing.T, program string) {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), program, "-test.run", "^TestNamed").CombinedOutput()
-	found := failedLine.FindStringSubmatch(string(out))
-	if err == nil || found == nil || !m.named {
-		t.Errorf("%s: not caught within %d seeds, %v", m.name, m.seeds, found)
-		return
-	}
-	fmt.Printf("%-34s not caught within %d seeds; caught by %s\n", m.name, m.seeds, found[1])
 }
 
 // build compiles this package's tests against the mutated source.

@@ -49,77 +49,12 @@ func play(t *testing.T, script func(*scene)) {
 
 func (s *scene) ctx() context.Context { return context.Background() }
 
-// enqueued makes jobs whose first sends end as told, and lets the worker have
-// them.
-func (s *scene) enqueued(sends ...int) {
-	s.outside.script = append(s.outside.script, sends...)
-	for range sends {
-		s.enqueue(false)
-	}
-	s.works()
-}
-
-// works lets a worker handle what is in the source.
-func (s *scene) works() {
-	was := s.name
-	s.name, s.worker = "worker", true
-	defer func() { s.name, s.worker = was, false }()
-	k := s.reference()
-	for range 20 {
-		if n, _ := k.Step(s.ctx()); n == 0 {
-			return
-		}
-	}
-}
-
-// dies kills the process as the n-th call of op begins, from 1; at the first of
-// another word for it, "", never.
-func (s *scene) dies(op string, n int) {
-	s.trap = func(is string) {
-		if is == op {
-			if n--; n == 0 {
-				s.note("!! killed at %s", op)
-				s.dead = true
-			}
-		}
-	}
-}
-
-// anew begins another process, long after the lease of a dead one.
-func (s *scene) anew() {
-	s.dead, s.trap, s.proc.run = false, nil, ""
-	s.wait(3 * time.Minute)
-}
-
-func (s *scene) plan(edit ...*redrive.EditRule) redrive.PlanID {
-	s.t.Helper()
-	a := asked{rate: 50, expires: 2 * time.Hour}
-	a.lifts.Fixed = "corrected"
-	if len(edit) > 0 {
-		a.lifts.Fixed, a.lifts.Edit = "", edit[0]
-	}
-	id, err := s.makePlan(s.ctx(), a)
-	s.note("plan: %v", err)
-	return id
-}
-
-func (s *scene) planAndRuns(edit ...*redrive.EditRule) {
-	s.t.Helper()
-	if id := s.plan(edit...); id != "" {
-		s.runPlan(s.ctx(), id)
-	}
-}
-
 // holds: the queue's jobs cannot be planned now.
 func (s *scene) holds(why string) {
 	s.t.Helper()
-	if id := s.plan(); id != "" {
+	if id := s.planCalmly(nil); id != "" {
 		s.t.Errorf("a plan was made: %s", why)
 	}
-}
-
-func (s *scene) state(key string) ledger.Row {
-	return s.rows.byKey[s.rows.key(ledger.Key{JobKey: key})].Row
 }
 
 func (s *scene) effect(key string, want int) {
@@ -136,16 +71,10 @@ func (s *scene) depth(queue string, want int) {
 	}
 }
 
-// silent makes the provider's look-ups fail until it recovers.
-func (s *scene) silent() { s.outside.mute = window{s.world.now, s.world.now.Add(1000 * time.Hour)} }
-
-// unknown leaves job-1 with an attempt whose effect happened, or not, and whose
-// reply was lost; its row is fenced, and nobody can be asked.
+// unknown is that of an opening, with its row in fact fenced.
 func (s *scene) unknown(how int) {
-	s.enqueued(how)
-	s.silent()
-	s.wait(2 * time.Minute)
-	s.reconcile(s.ctx(), true)
+	s.t.Helper()
+	s.proc.unknown(how)
 	if got := s.state("job-1").State; got != ledger.Fenced {
 		s.t.Errorf("job-1 is %s, want fenced", got)
 	}
@@ -159,7 +88,7 @@ func TestNamedDeadRunPastKeyLife(t *testing.T) {
 			play(t, func(s *scene) {
 				s.unknown(sendLostReply)
 				s.dies(dies, 1)
-				s.planAndRuns()
+				s.planAndRunCalmly(nil)
 				if got := s.state("job-1"); got.State != ledger.Queued || got.SendBefore.IsZero() {
 					t.Errorf("job-1 is %s, to be sent before %s", got.State, got.SendBefore)
 				}
@@ -185,7 +114,7 @@ func TestNamedSendBeforeOfTheFirstAttempt(t *testing.T) {
 		first := s.state("job-1").Attempts[0].ClaimedAt
 		s.wait(45 * time.Minute)
 		s.outside.script = []int{sendTimeout}
-		s.planAndRuns()
+		s.planAndRunCalmly(nil)
 		if got, want := s.state("job-1").SendBefore, first.Add(time.Hour-s.settings.maxPause); !got.Equal(want) {
 			t.Errorf("to be sent before %s, want %s", got, want)
 		}
@@ -203,7 +132,7 @@ func TestNamedSendBeforeOfTheFirstAttempt(t *testing.T) {
 func TestNamedClaimJustBeforeSendBefore(t *testing.T) {
 	play(t, func(s *scene) {
 		s.unknown(sendLostReply)
-		s.planAndRuns()
+		s.planAndRunCalmly(nil)
 		before := s.state("job-1").SendBefore
 		s.wait(before.Sub(s.world.now) - time.Second)
 		s.outside.delays = []time.Duration{time.Second/2 + s.settings.maxPause}
@@ -216,7 +145,7 @@ func TestNamedClaimJustBeforeSendBefore(t *testing.T) {
 	t.Run("and after it", func(t *testing.T) {
 		play(t, func(s *scene) {
 			s.unknown(sendLostReply)
-			s.planAndRuns()
+			s.planAndRunCalmly(nil)
 			s.wait(s.state("job-1").SendBefore.Sub(s.world.now))
 			s.works()
 			s.depth(sourceName, 0)
@@ -243,7 +172,7 @@ func TestNamedUnresolvedUnderQueuedOrFailed(t *testing.T) {
 				s.unknown(sendTimeout)
 				s.outside.script = tt.sends
 				s.dies(tt.dies, 1)
-				s.planAndRuns()
+				s.planAndRunCalmly(nil)
 				s.anew()
 				s.works()
 				if got := s.state("job-1").State; got != tt.is {
@@ -259,7 +188,7 @@ func TestNamedUnresolvedUnderQueuedOrFailed(t *testing.T) {
 				s.works()
 				s.wait(5 * time.Minute)
 				s.reconcile(s.ctx(), true)
-				s.planAndRuns()
+				s.planAndRunCalmly(nil)
 				s.works()
 				s.effect("job-1", 1)
 				s.depth(deadName, 0)
@@ -275,7 +204,7 @@ func TestNamedEditDiesBeforeItsPublish(t *testing.T) {
 			play(t, func(s *scene) {
 				s.enqueued(sendRejected)
 				s.dies("publish", 1)
-				s.planAndRuns(s.edits[0])
+				s.planAndRunCalmly(s.edits[0])
 				if got := s.state("job-1"); got.State != ledger.Replaced {
 					t.Errorf("job-1 is %s, want replaced", got.State)
 				}
@@ -286,7 +215,7 @@ func TestNamedEditDiesBeforeItsPublish(t *testing.T) {
 				} else {
 					s.wait(2 * time.Hour) // the dead run's plan holds the job for no longer than its expiry
 					s.resumeRun(s.ctx(), s.memory.started[0])
-					s.planAndRuns(s.edits[0])
+					s.planAndRunCalmly(s.edits[0])
 				}
 				s.works()
 				s.effect("job-1", 0)
@@ -309,13 +238,8 @@ func TestNamedLateStepAfterRollback(t *testing.T) {
 			}
 		})
 		other.unrecorded = map[string]bool{}
-		s.trap = func(op string) {
-			if op == "ledger apply" {
-				s.trap = nil
-				s.wait(30 * time.Minute)
-			}
-		}
-		s.planAndRuns()
+		s.meanwhile("ledger apply", func(p *proc) { p.wait(30 * time.Minute) })
+		s.planAndRunCalmly(nil)
 		if r := s.state("job-1"); r.State != ledger.Failed || r.Attempt != 2 || r.Retryable {
 			t.Errorf("job-1 is %s at attempt %d", r.State, r.Attempt)
 		}
@@ -333,21 +257,14 @@ func TestNamedReturnedCopyWithTheSameMessageID(t *testing.T) {
 		s.enqueued(sendRejected)
 		first := s.queues.named[deadName].copies[0].msg
 		s.outside.script = []int{sendRejected}
-		s.trap = func(op string) {
-			if op == "ack "+deadName {
-				s.trap = nil
-				run := s.proc.run
-				s.works()
-				s.proc.run = run
-			}
-		}
-		s.planAndRuns()
+		s.meanwhile("ack "+deadName, (*proc).works)
+		s.planAndRunCalmly(nil)
 		s.depth(deadName, 1)
 		back := s.queues.named[deadName].copies[0].msg
 		if back.Copy == first.Copy || back.MessageID != first.MessageID {
 			t.Errorf("copy %s of message %s is left, the first was %s of %s", back.Copy, back.MessageID, first.Copy, first.MessageID)
 		}
-		s.planAndRuns()
+		s.planAndRunCalmly(nil)
 		s.works()
 		s.effect("job-1", 1)
 		s.depth(deadName, 0)
@@ -378,14 +295,9 @@ func TestNamedTwoIdenticalMessages(t *testing.T) {
 func TestNamedClaimDuringARollback(t *testing.T) {
 	play(t, func(s *scene) {
 		s.enqueued(sendRejected)
-		s.planAndRuns()
+		s.planAndRunCalmly(nil)
 		s.outside.script = []int{sendLostReply}
-		s.trap = func(op string) {
-			if op == "store append" { // its intents: it has looked, and not moved anything yet
-				s.trap = nil
-				s.works()
-			}
-		}
+		s.meanwhile("store append", (*proc).works) // its intents: it has looked, and not moved anything yet
 		r, err := s.runner().Rollback(s.ctx(), string(s.memory.started[0]), "wrong")
 		if err != nil || r.Counts[redrive.BackClaimed] != 1 {
 			t.Errorf("rollback: %v, %v", r.Counts, err)
@@ -402,17 +314,15 @@ func TestNamedClaimDuringAReconciliation(t *testing.T) {
 	play(t, func(s *scene) {
 		s.unknown(sendTimeout)
 		s.dies("ack "+deadName, 1) // queued again, and not claimed yet; the dead copy is there
-		s.planAndRuns()
+		s.planAndRunCalmly(nil)
 		s.anew()
 		s.wait(5 * time.Minute)
 		s.outside.recover()
 		s.outside.caps.Delay, s.outside.lag = 4*time.Minute, 4*time.Minute
-		copies := s.queues.named[sourceName].copies
-		s.queues.named[sourceName].copies = nil
-		s.enqueue(false)
-		s.works()
-		s.wait(5 * time.Minute)
-		s.queues.named[sourceName].copies = copies
+		s.aside(func() {
+			s.enqueued(sendAccepted)
+			s.wait(5 * time.Minute)
+		})
 		looks := 0
 		s.outside.script = []int{sendLostReply}
 		s.trap = func(op string) {
@@ -423,7 +333,7 @@ func TestNamedClaimDuringAReconciliation(t *testing.T) {
 		}
 		s.reconcile(s.ctx(), true)
 		s.trap = nil
-		s.planAndRuns()
+		s.planAndRunCalmly(nil)
 		s.works()
 		if s.effects("job-1") > 1 {
 			t.Error("the effect happened twice")

@@ -33,13 +33,7 @@ func (p *proc) store() storeOf { return storeOf{p, p.memory} }
 
 func (p *proc) dlq() queueOf { return queueOf{p, p.queues.named[deadName]} }
 
-// ledger is nil where the queue has none.
-func (p *proc) ledger() ledger.Ledger {
-	if p.settings.ledgerless {
-		return nil
-	}
-	return ledgerOf{p, p.rows}
-}
+func (p *proc) ledger() ledger.Ledger { return ledgerOf{p, p.rows} }
 
 func decode(m broker.Message) job.Job { return job.Decode(m, deadName) }
 
@@ -94,15 +88,11 @@ func (p *proc) runner() *redrive.Runner {
 }
 
 func (p *proc) facts() redrive.QueueFacts {
-	f := redrive.QueueFacts{
+	return redrive.QueueFacts{
 		Name: deadName, Entity: deadName, Broker: "sim", Consumer: consumer, Destination: sourceName, Sources: []string{sourceName},
-		Ledger: !p.settings.ledgerless, LedgerName: ledgerName, Ordered: p.queues.caps.Ordered, MaxPause: p.settings.maxPause,
-		Provider: &p.outside.caps,
+		Ledger: true, LedgerName: ledgerName, LedgerWritable: p.rows.caps.Writable, LedgerSendBefore: p.rows.caps.SendBefore,
+		LedgerReplaces: p.rows.caps.Replaces, Ordered: p.queues.caps.Ordered, MaxPause: p.settings.maxPause, Provider: &p.outside.caps,
 	}
-	if f.Ledger {
-		f.LedgerWritable, f.LedgerSendBefore, f.LedgerReplaces = p.rows.caps.Writable, p.rows.caps.SendBefore, true
-	}
-	return f
 }
 
 var _ provider.Provider = providerOf{}

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -67,6 +68,7 @@ func (p *proc) began(plan redrive.PlanID, l redrive.Lease, err error) {
 		p.run, p.plan = l.Run, plan
 		p.asked, p.askedBefore = p.world.now, p.world.now
 		clear(p.unrecorded)
+		p.alert()
 	}
 }
 
@@ -348,9 +350,7 @@ func (w *world) noSecondEffect(key string) {
 			return
 		}
 	}
-	if !w.settings.ledgerless {
-		w.violate(NoSecondEffect, "the effect of %s has happened %d times", strings.Join(keys, " and "), all)
-	}
+	w.violate(NoSecondEffect, "the effect of %s has happened %d times", strings.Join(keys, " and "), all)
 }
 
 // mayLeave is asked before a copy leaves its queue for good: one of a worker's, or
@@ -437,7 +437,7 @@ func (p *proc) reported(run redrive.RunID, r redrive.Report) {
 	}
 	ends := p.memory.ends(run)
 	counted := map[string]int{}
-	for _, id := range sorted(ends) {
+	for _, id := range slices.Sorted(maps.Keys(ends)) {
 		counted[ends[id].Result]++
 		if ends[id].Result == "redriven" && p.queues.named[deadName].find(splitCopy(id)) != nil {
 			p.violate(Honest, "copy %s counts as redriven and is still there", id)

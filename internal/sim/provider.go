@@ -101,11 +101,7 @@ func (s senderOf) Send(_ context.Context, r worker.Request) (string, error) {
 	}
 	row := w.rows.byKey[w.rows.key(r.Key)]
 	s.p.wait(w.travel(row.SendDeadline.Add(-w.rows.now().Sub(w.now))))
-	if s.p.over() {
-		return "", errDead
-	}
-	if s.p.strikes(w.odds.at(killing, "send"), "killed before the send of "+r.Key.JobKey) {
-		s.p.dead = true
+	if s.p.over() || s.p.killedAt("send", "before") {
 		return "", errDead
 	}
 	how := w.outcome()
@@ -142,7 +138,10 @@ func (w *world) outcome() int {
 		w.outside.script = s[1:]
 		return s[0]
 	}
-	if w.calm || !w.strikes(w.odds.send, "") {
+	switch {
+	case w.late() && w.strikes(0.7, ""):
+		return sendLostReply
+	case w.calm || !w.strikes(w.odds.send, ""):
 		return sendAccepted
 	}
 	return 1 + w.rnd.IntN(len(sendNames)-1)
@@ -200,7 +199,9 @@ func (o providerOf) Lookup(_ context.Context, sends []provider.Send) []provider.
 	as := make([]provider.Answer, len(sends))
 	for i, s := range sends {
 		asked := o.p.clock()
-		as[i] = o.look(s)
+		if as[i] = o.look(s); !o.p.leave("look up") {
+			as[i] = provider.Answer{Err: errDead}
+		}
 		as[i].ClockOffset = o.p.outside.skew - o.p.skew
 		as[i].Evidence = provider.Evidence{Endpoint: "sim", Query: provider.Hashed(s.JobKey), From: s.From, To: s.To, AskedAt: asked, Rows: len(as[i].Hits)}
 		o.p.note("asks about %s: %d records, not found %t, complete %t, %v", s.JobKey, len(as[i].Hits), as[i].NotFound, as[i].Complete, as[i].Err)

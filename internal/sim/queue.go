@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -268,7 +269,7 @@ func (qs *queues) describe(q *queue) broker.Description {
 			d.OldestAt = at
 		}
 	}
-	for _, n := range sorted(qs.named) {
+	for _, n := range slices.Sorted(maps.Keys(qs.named)) {
 		if qs.named[n].deadLetter == q.name {
 			d.Sources = append(d.Sources, n)
 		}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/redrivectl/redrivectl/redrive"
@@ -43,9 +41,10 @@ type clockwork struct {
 	calm    bool          // no fault is injected, and every call is quick
 
 	steps   int
-	ordinal int          // of the next fault that could be
-	without map[int]bool // faults that are left out, by ordinal
-	struck  []int        // the ordinals of the faults that were
+	ordinal int             // of the next fault that could be
+	without map[int]bool    // faults that are left out, by ordinal
+	struck  []int           // the ordinals of the faults that were
+	deaths  map[string]bool // where a process could have been killed; nil: not asked for
 
 	tracing bool
 	lines   []string
@@ -65,6 +64,8 @@ type proc struct {
 	dead bool      // it was killed; its script begins anew
 	idle bool      // it waits for work, and may be woken early
 	last time.Time // when its last call came back
+
+	thinks bool // an operator between two commands
 
 	worker             bool
 	run                redrive.RunID // that it carries out now
@@ -143,10 +144,37 @@ func (p *proc) rest(d time.Duration) {
 	p.wait(d)
 }
 
+// late reports that workers come late: in a race they keep what a run has queued
+// waiting, until they are let in.
+func (w *world) late() bool { return w.odds.race != "" && !w.calm && len(w.memory.started) > 0 }
+
+// windows are the calls of an operator with which he acts on what he has looked
+// at. In a race a worker gets there first, at one of them.
+var windows = []string{"ledger apply", "look up", "store append"}
+
+// alert has operators who think look at what has begun, now and then.
+func (p *proc) alert() {
+	for _, o := range p.procs {
+		if o.thinks && p.chance(0.5) {
+			o.at = p.world.now.Add(p.upTo(5 * time.Second))
+		}
+	}
+}
+
+// letIn wakes the workers at once.
+func (p *proc) letIn() {
+	for _, o := range p.procs {
+		if o.idle && o.worker {
+			p.note("lets %s in", o.name)
+			o.idle, o.at = false, p.world.now
+		}
+	}
+}
+
 // rouse wakes who waits for work.
 func (w *world) rouse() {
 	for _, p := range w.procs {
-		if p.idle {
+		if p.idle && !w.late() {
 			p.idle = false
 			if soon := w.now.Add(w.upTo(5 * time.Second)); soon.Before(p.at) {
 				p.at = soon
@@ -186,16 +214,15 @@ func (p *proc) enter(op string, fails ...fate) fate {
 	switch {
 	case p.over():
 		return killed
-	case p.strikes(p.world.odds.at(killing, op), op+": killed before"):
-		p.dead = true
+	case p.killedAt(op, "before"):
 		return killed
 	}
-	for _, f := range fails {
-		if p.strikes(p.world.odds.at(failing, op), op+": "+f.String()) {
-			return f
-		}
+	if len(fails) == 0 || !p.world.strikes(float64(len(fails))*p.world.odds.at(failing, op), "") {
+		return fine
 	}
-	return fine
+	f := pick(p.world, fails)
+	p.note("!! %s: %s", op, f)
+	return f
 }
 
 // leave ends a call that was applied. It reports whether the process got the
@@ -205,11 +232,24 @@ func (p *proc) leave(op string) bool {
 	if p.over() {
 		return false
 	}
-	if p.strikes(p.world.odds.at(killing, op), op+": killed after") {
-		p.dead = true
+	if p.killedAt(op, "after") {
 		return false
 	}
 	p.last = p.world.now
+	return true
+}
+
+// killedAt decides whether the process is killed right before a call, or right
+// after it.
+func (p *proc) killedAt(op, when string) bool {
+	here := op + ": killed " + when
+	if p.deaths != nil {
+		p.deaths[here] = true
+	}
+	if !p.strikes(p.world.odds.at(killing, op), here) {
+		return false
+	}
+	p.dead = true
 	return true
 }
 
@@ -224,8 +264,9 @@ func (p *proc) latency(op string) time.Duration {
 	switch {
 	case w.odds.focus == op && w.odds.kind == stalling && w.strikes(focused, ""):
 		return w.upTo(pick(w, []time.Duration{5 * time.Second, 2 * time.Minute}))
-	case w.odds.race && !p.worker && (op == "ledger apply" || op == "look up") && w.strikes(0.5, ""):
-		return w.upTo(8 * time.Second) // a worker gets there first
+	case w.odds.race == op && !p.worker && w.strikes(0.8, ""):
+		p.letIn()
+		return w.upTo(8 * time.Second)
 	case w.strikes(w.odds.pause, p.name+" "+op+": stands still"):
 		return time.Second + w.upTo(w.odds.longest)
 	case w.strikes(w.odds.slow, ""):
@@ -290,15 +331,4 @@ func (w *world) say(format string, args ...any) {
 	if w.tracing {
 		w.lines = append(w.lines, w.now.Sub(epoch).Truncate(time.Millisecond).String()+" "+fmt.Sprintf(format, args...))
 	}
-}
-
-// sorted are the keys of a map in order: a range over a map is not the same
-// twice.
-func sorted[V any](m map[string]V) []string {
-	ks := make([]string, 0, len(m))
-	for k := range m {
-		ks = append(ks, k)
-	}
-	slices.SortFunc(ks, strings.Compare)
-	return ks
 }

@@ -29,6 +29,9 @@ func (p *proc) reference() *worker.Worker {
 // work handles copies until the schedule ends. A killed worker begins anew.
 func (p *proc) work() {
 	k := p.reference()
+	if p.late() {
+		p.rest(p.upTo(p.longestRest()))
+	}
 	for !p.closing && p.broken == nil {
 		if p.strikes(p.odds.away, "is away") {
 			p.wait(p.untilAbout())
@@ -40,9 +43,16 @@ func (p *proc) work() {
 			continue
 		}
 		if n == 0 || err != nil {
-			p.rest(p.between(20*time.Second, 2*time.Minute))
+			p.rest(p.between(20*time.Second, p.longestRest()))
 		}
 	}
+}
+
+func (w *world) longestRest() time.Duration {
+	if w.late() {
+		return 4 * time.Hour
+	}
+	return 2 * time.Minute
 }
 
 // untilAbout is how long a worker stays away: for hours, or until just before or
@@ -60,7 +70,9 @@ func (p *proc) untilAbout() time.Duration {
 // killed, with breaks in which keys and approvals expire.
 func (p *proc) operate(commands int) {
 	for range commands {
+		p.thinks = true
 		p.wait(p.pauseBetween())
+		p.thinks = false
 		if p.broken != nil || p.closing {
 			break
 		}
@@ -76,7 +88,7 @@ func (p *proc) operate(commands int) {
 func (p *proc) pauseBetween() time.Duration {
 	life := p.outside.caps.KeyLife
 	switch {
-	case p.chance(0.5):
+	case p.chance(0.5), p.late() && p.chance(0.5):
 		return p.upTo(time.Minute)
 	case p.chance(0.6):
 		return p.upTo(20 * time.Minute)
@@ -102,6 +114,16 @@ func (p *proc) command(ctx context.Context) {
 		{3, p.takeBack},
 		{10, p.rollBack},
 	}
+	if p.running() {
+		commands[6].weight = 250 // there is something to stop
+	}
+	switch at := p.odds.race; { // what a worker can get in between of
+	case !p.late():
+	case at == "look up":
+		commands[4].weight = 150
+	default:
+		commands[4].weight, commands[8].weight = 50, 100
+	}
 	total := 0
 	for _, c := range commands {
 		total += c.weight
@@ -113,6 +135,12 @@ func (p *proc) command(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// running reports that the run that was begun last is under way.
+func (w *world) running() bool {
+	n := len(w.memory.started)
+	return n > 0 && w.memory.runs[w.memory.started[n-1]].record(w.memory, w.now).Lives
 }
 
 // wanted draws what a plan is made for.
@@ -196,7 +224,7 @@ func (p *proc) ask(ctx context.Context) {
 		_, err := c.Ask(ctx, string(id), redrive.WishPause, "wait")
 		p.note("pause %s: %v", id, err)
 		if err == nil {
-			p.wait(p.upTo(3 * time.Minute))
+			p.wait(p.upTo(pick(p.world, []time.Duration{time.Second, 3 * time.Minute})))
 			_, err = c.Lift(ctx, id, "")
 			p.note("lift the pause of %s: %v", id, err)
 		}
@@ -206,7 +234,7 @@ func (p *proc) ask(ctx context.Context) {
 // rollBack takes back one of the last runs, whoever carries it out.
 func (p *proc) rollBack(ctx context.Context) {
 	n := len(p.memory.started)
-	if n == 0 || p.settings.ledgerless {
+	if n == 0 {
 		return
 	}
 	p.takeBackRun(ctx, p.memory.started[n-1-p.rnd.IntN(min(n, 2))])

@@ -28,7 +28,7 @@ type odds struct {
 	kill, fault, pause, slow, send, stall, lie, away float64
 	longest                                          time.Duration // a process stands still
 
-	race bool // operators are slow where a worker may be faster
+	race string // workers come late, and get in at this call of an operator
 
 	focus string // the call at which a schedule has far more faults of one kind
 	kind  kind
@@ -47,10 +47,22 @@ const (
 // come too seldom where it hurts.
 const focused = 0.2
 
-// places are the calls at which it hurts.
-var places = []string{
-	"publish", "ack " + deadName, "ack " + sourceName, "ledger apply", "ledger apply", "ledger apply", "ledger get", "store append", "store append",
+// painful are the calls at which a fault hurts most.
+var painful = []string{
+	"publish", "publish", "publish", "publish", "ack " + deadName, "ack " + sourceName, "ledger apply", "ledger apply", "ledger apply", "ledger get", "store append", "store append",
 	"receive " + deadName, "extend " + deadName, "store begin run", "store end run", "store save verdicts", "look up", "send",
+}
+
+// places are all calls, in order.
+var places = []string{
+	"ack " + sourceName, "ack " + deadName, "browse", "dead-letter " + sourceName, "describe", "extend " + sourceName,
+	"extend " + deadName, "ledger apply", "ledger clock", "ledger get", "ledger scan", "look up", "publish", "receive " + sourceName,
+	"receive " + deadName, "release " + deadName, "rendering", "save rendering", "send", "store append", "store approvals",
+	"store approved digests", "store archive", "store begin rollback", "store begin run", "store end rollback", "store end run",
+	"store ends", "store find records", "store heartbeat", "store holds", "store lift pause", "store live plans", "store lives",
+	"store load plan", "store load run", "store open intents", "store open reconciliations", "store published", "store remember",
+	"store replaced", "store resume run", "store save approval", "store save plan", "store save verdicts", "store save wish", "store seen",
+	"store self redrives", "store set pace", "store set plan state", "store set state", "store tried before", "store verdicts", "store wish",
 }
 
 // at is how likely a fault of this kind is at a call.
@@ -69,7 +81,6 @@ func (o odds) at(k kind, op string) float64 {
 type settings struct {
 	claimLife, maxPause, clockMargin time.Duration
 	leaseTTL, deliveryLease          time.Duration
-	ledgerless                       bool
 }
 
 // world is one schedule.
@@ -93,6 +104,7 @@ type world struct {
 	takenBack map[redrive.PlanID]time.Time
 	out       map[redrive.PlanID][]time.Time
 	discarded map[string]bool
+	opening   int // of openings; below 0: none
 	operators int
 	serials   int
 }
@@ -111,6 +123,9 @@ type Options struct {
 	Trace bool
 	// without are the faults to leave out, by ordinal.
 	without map[int]bool
+	// focus is the call to whose crashes the schedule gives its attention; "": by lot.
+	focus  string
+	deaths map[string]bool // to be filled
 }
 
 // Run carries one schedule. The same options give the same result, to the byte.
@@ -144,7 +159,7 @@ func newWorld(o Options) (*world, error) {
 	}
 	w := &world{
 		clockwork: clockwork{
-			rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)), now: epoch, ended: make(chan struct{}), without: o.without, tracing: o.Trace, //nolint:gosec // A schedule is to repeat.
+			rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)), now: epoch, ended: make(chan struct{}), without: o.without, deaths: o.deaths, tracing: o.Trace, //nolint:gosec // A schedule is to repeat.
 		},
 		rules: rules, policy: rules.SHA256(), memory: newMemory(), made: map[string]string{}, keys: map[string]string{},
 		wished: map[redrive.RunID]time.Time{}, takenBack: map[redrive.PlanID]time.Time{}, out: map[redrive.PlanID][]time.Time{},
@@ -158,6 +173,9 @@ func newWorld(o Options) (*world, error) {
 		w.edits = append(w.edits, e)
 	}
 	w.draw()
+	if o.focus != "" {
+		w.odds.focus, w.odds.kind = o.focus, killing
+	}
 	return w, nil
 }
 
@@ -168,9 +186,20 @@ func (w *world) draw() {
 		slow: pick(w, []float64{0.01, 0.05, 0.15}), send: pick(w, []float64{0.2, 0.5, 0.8}), stall: pick(w, []float64{0, 0.1, 0.3}), lie: pick(w, []float64{0, 0.1, 0.4}), away: pick(w, []float64{0, 0.02, 0.1}),
 		longest: pick(w, []time.Duration{time.Minute, 10 * time.Minute, time.Hour}),
 	}
-	w.odds.race = w.chance(0.3)
-	if w.chance(0.75) {
-		w.odds.focus, w.odds.kind = pick(w, places), kind(w.rnd.IntN(3))
+	if w.opening = -1; w.chance(0.4) {
+		w.opening = w.rnd.IntN(len(openings))
+	}
+	switch {
+	case w.opening >= 0 && w.chance(0.6):
+		w.odds.race = openings[w.opening].window
+	case w.chance(0.2):
+		w.odds.race = pick(w, windows)
+	}
+	switch {
+	case w.odds.race != "" && w.chance(0.7): // it needs nothing else to go wrong
+		w.odds.kill, w.odds.fault, w.odds.pause, w.odds.lie = 0, 0, 0, 0
+	case w.chance(0.8):
+		w.odds.focus, w.odds.kind = pick(w, pick(w, [][]string{painful, painful, places})), kind(w.rnd.IntN(3))
 	}
 	w.settings = settings{
 		claimLife: 30 * time.Second, maxPause: time.Minute, clockMargin: 10 * time.Second,
@@ -180,6 +209,7 @@ func (w *world) draw() {
 	w.drawProvider()
 	skew := w.skew()
 	w.rows = newRows(func() time.Time { return w.now.Add(skew) }, consumer)
+	w.rows.caps.MaxBatch = pick(w, []int{1, 2, 500})
 }
 
 // skew is how far a clock lies off: within the margin that is allowed for two.
@@ -203,6 +233,9 @@ func (w *world) drawBroker() {
 
 func (w *world) drawProvider() {
 	delay := pick(w, []time.Duration{time.Minute, 15 * time.Minute})
+	if w.odds.race == "look up" { // what a worker sends meanwhile does not show yet
+		delay = 15 * time.Minute
+	}
 	w.outside = outside{
 		caps: provider.Capabilities{
 			Name: "mail", KeyLife: pick(w, []time.Duration{0, time.Hour, time.Hour, 4 * time.Hour}), KeyMaxBytes: 255, Binds: w.chance(0.9),
@@ -221,9 +254,21 @@ func (w *world) drawProvider() {
 	}
 }
 
-// begin puts everybody in place: the application and its workers at once, the
-// operators once jobs have died, and who clears up when they are done.
+// begin puts everybody in place, at once or behind an opening.
 func (w *world) begin() {
+	if w.opening < 0 {
+		w.people()
+		return
+	}
+	w.newProc("opening", 0, func(p *proc) {
+		p.open()
+		p.people()
+	})
+}
+
+// people are the application and its workers at once, the operators once jobs
+// have died, and who clears up when they are done.
+func (w *world) people() {
 	for range 1 + w.rnd.IntN(4) {
 		w.enqueue(w.chance(0.2))
 	}

@@ -2,7 +2,10 @@ package sim
 
 import (
 	"flag"
+	"maps"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -100,6 +103,49 @@ func TestSameTrace(t *testing.T) {
 		a, b := mustRun(t, Options{Seed: seed + 1, Trace: true}), mustRun(t, Options{Seed: seed + 1, Trace: true})
 		if a.Trace != b.Trace {
 			t.Errorf("seed %d: two traces", seed+1)
+		}
+	}
+}
+
+// TestCrashesAnywhere: the attention of a schedule can lie on each call that there
+// is, and has processes killed right before it, and right after it where it changes
+// something.
+func TestCrashesAnywhere(t *testing.T) {
+	t.Parallel()
+	possible, seen := map[string]bool{}, map[string]bool{}
+	for _, op := range places {
+		for seed := uint64(1); !seen[op+": killed before"] && seed < 1000; seed++ {
+			killedAt(t, op, seed, possible, seen)
+		}
+	}
+	for _, where := range slices.Sorted(maps.Keys(possible)) {
+		op, _, _ := strings.Cut(where, ": ")
+		if !slices.Contains(places, op) {
+			t.Errorf("no schedule gives its attention to %q", op)
+			continue
+		}
+		for seed := uint64(1); !seen[where] && seed < 1000; seed++ {
+			killedAt(t, op, seed, map[string]bool{}, seen)
+		}
+		if !seen[where] {
+			t.Errorf("no process is ever %s", where)
+		}
+	}
+	for _, op := range slices.Concat(places, painful) {
+		if !possible[op+": killed before"] {
+			t.Errorf("nobody calls %q", op)
+		}
+	}
+}
+
+// killedAt runs a schedule that crashes at a call, and notes where processes could
+// have been killed and where they were.
+func killedAt(t *testing.T, op string, seed uint64, possible, seen map[string]bool) {
+	t.Helper()
+	r := mustRun(t, Options{Seed: seed, Trace: true, focus: op, deaths: possible})
+	for line := range strings.Lines(r.Trace) {
+		if _, what, ok := strings.Cut(line, " !! "); ok {
+			seen[strings.TrimSpace(what)] = true
 		}
 	}
 }

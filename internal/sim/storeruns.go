@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -211,7 +212,7 @@ func (m *memory) copies(run redrive.RunID) map[string]*audit.CopyState {
 func (m *memory) openIntents(run redrive.RunID) []redrive.Intent {
 	states := m.copies(run)
 	var open []redrive.Intent
-	for _, id := range sorted(states) {
+	for _, id := range slices.Sorted(maps.Keys(states)) {
 		if c := states[id]; c.Intent != 0 {
 			open = append(open, redrive.Intent{Seq: c.Intent, Record: m.log[c.Intent-1].Record, Publish: c.Publish})
 		}
@@ -243,7 +244,7 @@ func (m *memory) openReconciliations(queue string) []audit.Record {
 		}
 	}
 	var rs []audit.Record
-	for _, k := range sorted(open) {
+	for _, k := range slices.Sorted(maps.Keys(open)) {
 		rs = append(rs, open[k])
 	}
 	return rs
