@@ -29,7 +29,13 @@ func (p *proc) who(name string) audit.Who {
 	return audit.Who{Actor: audit.Person{Name: name, Known: "declared"}, Host: p.name, ToolVersion: "sim"}
 }
 
-func (p *proc) store() storeOf { return storeOf{p, p.memory} }
+func (p *proc) store() operatorStore {
+	s := storeOf{p, p.memory}
+	if p.twin != nil {
+		return p.twin(s)
+	}
+	return s
+}
 
 func (p *proc) dlq() queueOf { return queueOf{p, p.queues.named[deadName]} }
 

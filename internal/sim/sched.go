@@ -73,6 +73,7 @@ type proc struct {
 	asked, askedBefore time.Time       // when its run asked the broker for a batch, and for the one before
 	unrecorded         map[string]bool // copies that it published, and has not recorded yet
 	trap               func(op string) // of a named schedule: what happens as this call begins
+	applied            func()          // of a test: called when the store has done what it was asked for
 }
 
 // start adds a process that begins after a while.

@@ -106,6 +106,7 @@ type world struct {
 	discarded map[string]bool
 	opening   int // of openings; below 0: none
 	operators int
+	twin      func(storeOf) operatorStore // of a test: what stands before the store
 	serials   int
 }
 

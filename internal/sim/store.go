@@ -14,8 +14,8 @@ import (
 )
 
 // memory is the operators' store: what internal/store keeps in SQLite, in memory.
-// The records are real: sealed, chained and verified by package audit. The rest is
-// held to the real store by nothing but the interfaces that both implement.
+// The records are real: sealed, chained and verified by package audit. A test has
+// the real store do the same in the same moment, and compares all answers.
 type memory struct {
 	head     audit.Head
 	log      []sealed
@@ -71,7 +71,7 @@ func (m *memory) append(now time.Time, rs ...audit.Record) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", audit.ErrNotWritable, err)
 		}
-		r.Seq = next.Seq
+		r.Seq, r.Store, r.Previous = next.Seq, head.Store, orElse(head.Hash, audit.Genesis)
 		head, made = next, append(made, sealed{r, canonical, next.Hash})
 	}
 	m.head, m.log = head, append(m.log, made...)

@@ -18,16 +18,28 @@ type storeOf struct {
 	m *memory
 }
 
-var (
-	_ audit.Log          = storeOf{}
-	_ redrive.Plans      = storeOf{}
-	_ redrive.Runs       = storeOf{}
-	_ redrive.Rollbacks  = storeOf{}
-	_ redrive.Archive    = storeOf{}
-	_ reconcile.Verdicts = storeOf{}
-	_ reconcile.Memory   = storeOf{}
-	_ reconcile.Holds    = storeOf{}
-)
+// operatorStore is all that the parts ask of a store.
+type operatorStore interface {
+	audit.Log
+	redrive.Plans
+	redrive.Runs
+	redrive.Rollbacks
+	redrive.Archive
+	redrive.Gates
+	reconcile.Verdicts
+	reconcile.Memory
+	reconcile.Holds
+	open(ctx context.Context, queue string) ([]audit.Record, error)
+}
+
+var _ operatorStore = storeOf{}
+
+// hasApplied lets a test know that the store has done what it was asked for.
+func (p *proc) hasApplied() {
+	if p.applied != nil {
+		p.applied()
+	}
+}
 
 // read is one question to the store.
 func (s storeOf) read(op string, do func()) error {
@@ -35,6 +47,7 @@ func (s storeOf) read(op string, do func()) error {
 		return f.err()
 	}
 	do()
+	s.p.hasApplied()
 	s.p.last = s.p.world.now
 	return nil
 }
@@ -47,6 +60,7 @@ func (s storeOf) write(op string, do func() error) error {
 		return fmt.Errorf("%s: %w: %w", op, audit.ErrNotWritable, f.err())
 	}
 	err := do()
+	s.p.hasApplied()
 	if !s.p.leave("store "+op) || f == lostAfter {
 		return fmt.Errorf("%s: %w: %w", op, audit.ErrNotWritable, errFault)
 	}
