@@ -132,6 +132,7 @@ func (b queueOf) Quarantine(_ context.Context, ds []broker.Delivery, r broker.Re
 // Publish implements broker.Broker. Each message of a call has a fate of its own.
 func (b queueOf) Publish(_ context.Context, to string, ms []broker.Outgoing) []broker.Result {
 	rs := make([]broker.Result, len(ms))
+	b.p.sends = b.p.world.now
 	f := b.p.enter("publish", failed, lostBefore, lostAfter)
 	for i, o := range ms {
 		rs[i] = b.publish(to, o, f)

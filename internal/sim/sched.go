@@ -71,6 +71,7 @@ type proc struct {
 	run                redrive.RunID // that it carries out now
 	plan               redrive.PlanID
 	asked, askedBefore time.Time       // when its run asked the broker for a batch, and for the one before
+	sends              time.Time       // when its last publish began
 	unrecorded         map[string]bool // copies that it published, and has not recorded yet
 	trap               func(op string) // of a named schedule: what happens as this call begins
 	applied            func()          // of a test: called when the store has done what it was asked for

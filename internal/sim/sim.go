@@ -102,7 +102,7 @@ type world struct {
 	broken    *Violation
 	wished    map[redrive.RunID]time.Time
 	takenBack map[redrive.PlanID]time.Time
-	out       map[redrive.PlanID][]time.Time
+	out       map[redrive.PlanID][]sent
 	discarded map[string]bool
 	opening   int // of openings; below 0: none
 	operators int
@@ -163,7 +163,7 @@ func newWorld(o Options) (*world, error) {
 			rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)), now: epoch, ended: make(chan struct{}), without: o.without, deaths: o.deaths, tracing: o.Trace, //nolint:gosec // A schedule is to repeat.
 		},
 		rules: rules, policy: rules.SHA256(), memory: newMemory(), made: map[string]string{}, keys: map[string]string{},
-		wished: map[redrive.RunID]time.Time{}, takenBack: map[redrive.PlanID]time.Time{}, out: map[redrive.PlanID][]time.Time{},
+		wished: map[redrive.RunID]time.Time{}, takenBack: map[redrive.PlanID]time.Time{}, out: map[redrive.PlanID][]sent{},
 		discarded: map[string]bool{},
 	}
 	for _, r := range []string{"", "r2"} {
