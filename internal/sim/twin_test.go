@@ -199,8 +199,49 @@ func (tw twin) ReplacedOf(ctx context.Context, ids []redrive.Identity, except re
 	return both(tw, "ReplacedOf", func() ([]string, error) { return tw.storeOf.ReplacedOf(ctx, ids, except) }, func() ([]string, error) { return tw.real.ReplacedOf(ctx, ids, except) })
 }
 
-func (tw twin) Begin(ctx context.Context, b redrive.Begin, check func(redrive.StoredPlan, []redrive.Approval) error, rec audit.Record) (redrive.Lease, error) {
-	return both(tw, "Begin", func() (redrive.Lease, error) { return tw.storeOf.Begin(ctx, b, check, rec) }, func() (redrive.Lease, error) { return tw.real.Begin(ctx, b, check, rec) })
+func (tw twin) Begin(ctx context.Context, b redrive.Begin, check func(redrive.Frozen, []redrive.Approval) error, rec audit.Record) (f redrive.Frozen, l redrive.Lease, err error) {
+	_, err = both(tw, "Begin", func() (opened, error) {
+		f, l, err = tw.storeOf.Begin(ctx, b, check, rec)
+		return read(f, l, err)
+	}, func() (opened, error) { return readAndClosed(tw.real.Begin(ctx, b, check, rec)) })
+	return f, l, err
+}
+
+func (tw twin) OpenPlan(ctx context.Context, prefix string) (f redrive.Frozen, err error) {
+	_, err = both(tw, "OpenPlan", func() (opened, error) {
+		f, err = tw.storeOf.OpenPlan(ctx, prefix)
+		return read(f, redrive.Lease{}, err)
+	}, func() (opened, error) {
+		theirs, err := tw.real.OpenPlan(ctx, prefix)
+		return readAndClosed(theirs, redrive.Lease{}, err)
+	})
+	return f, err
+}
+
+// opened is a plan that was opened, with all that is in it.
+type opened struct {
+	Plan  redrive.Frozen
+	Items []redrive.Item
+	Lease redrive.Lease
+}
+
+func read(f redrive.Frozen, l redrive.Lease, err error) (opened, error) {
+	o := opened{Plan: f, Lease: l}
+	for i := 0; err == nil && i < f.Items.Len(); i++ {
+		var it *redrive.Item
+		if it, err = f.Items.At(i); err == nil {
+			o.Items = append(o.Items, *it)
+		}
+	}
+	return o, err
+}
+
+func readAndClosed(f redrive.Frozen, l redrive.Lease, err error) (opened, error) {
+	o, readErr := read(f, l, err)
+	if err == nil {
+		readErr = errors.Join(readErr, f.Items.Close())
+	}
+	return o, readErr
 }
 
 func (tw twin) Resume(ctx context.Context, run redrive.RunID, b redrive.Begin, rec audit.Record) (redrive.Lease, error) {
