@@ -122,6 +122,7 @@ type asked struct {
 	jobs    []string // job keys; none: all
 	rate    redrive.Rate
 	expires time.Duration
+	gate    redrive.GateRequest
 }
 
 // makePlan looks, freezes and saves a plan, and lets as many others approve it as
@@ -129,7 +130,7 @@ type asked struct {
 func (p *proc) makePlan(ctx context.Context, a asked) (redrive.PlanID, error) {
 	req := redrive.Request{
 		Queue: p.facts(), Select: redrive.Selection{All: len(a.jobs) == 0, Jobs: a.jobs}, Only: a.only, Max: 20, Rate: a.rate,
-		Expires: a.expires, Reason: "recovery", Lifts: a.lifts, Digests: redrive.Digests{Policy: p.policy, Settings: settingsIs},
+		Expires: a.expires, Gate: a.gate, Reason: "recovery", Lifts: a.lifts, Digests: redrive.Digests{Policy: p.policy, Settings: settingsIs},
 		ArchiveRetention: time.Hour,
 	}
 	var editor *redrive.Editor

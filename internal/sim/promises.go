@@ -26,6 +26,7 @@ const (
 	NoRecord       Promise = "no record, no action"
 	Approved       Promise = "approved means exactly this"
 	Bounded        Promise = "bounded"
+	Gated          Promise = "only a pass goes on"
 	Stoppable      Promise = "stoppable"
 	Faithful       Promise = "faithful"
 	Honest         Promise = "honest"
@@ -209,8 +210,35 @@ func (p *proc) mayPublish(to string, o broker.Outgoing) {
 		p.violate(Bounded, "copy %s is published after the plan's expiry", name)
 	}
 	p.faithful(it, o.Message)
+	p.behindItsGate(k, name)
 	p.withinRate(k)
 	p.unrecorded[name] = true
+}
+
+// behindItsGate: nothing but the canary goes out before the gate has let the run go
+// on, and nothing at all when it has failed.
+func (p *proc) behindItsGate(k *kept, name string) {
+	if k.Plan.Canary == 0 {
+		return
+	}
+	g, err := p.memory.gate(p.run)
+	if err != nil {
+		p.violate(NoRecord, "gate of %s: %v", p.run, err)
+		return
+	}
+	begun := map[string]bool{name: true}
+	for _, r := range p.memory.log {
+		if r.Run == string(p.run) && r.Phase == audit.Intent && r.Action == audit.ActionRedrive {
+			begun[r.CopyID] = true
+		}
+	}
+	switch {
+	case g.Open():
+	case g.Verdict != "":
+		p.violate(Gated, "copy %s goes out although the gate says %s", name, g.Verdict)
+	case len(begun) > k.Plan.Canary && !p.queues.caps.Ordered:
+		p.violate(Gated, "copy %s goes out before the gate has spoken, as number %d of a canary of %d", name, len(begun), k.Plan.Canary)
+	}
 }
 
 // faithful: what goes out is what the application once sent, or the edit of it

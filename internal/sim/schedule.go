@@ -113,9 +113,13 @@ func (p *proc) command(ctx context.Context) {
 		{8, p.ask},
 		{3, p.takeBack},
 		{10, p.rollBack},
+		{5, p.promote},
 	}
 	if p.running() {
 		commands[6].weight = 250 // there is something to stop
+	}
+	if p.waits() != "" {
+		commands[9].weight = 60
 	}
 	switch at := p.odds.race; { // what a worker can get in between of
 	case !p.late():
@@ -137,6 +141,31 @@ func (p *proc) command(ctx context.Context) {
 	}
 }
 
+// promote lets the run go on that waits at its gate, and resumes it.
+func (p *proc) promote(ctx context.Context) {
+	id := p.waits()
+	if id == "" {
+		return
+	}
+	c := &redrive.Controller{Runs: p.store(), Who: p.who(p.name), Now: p.clock}
+	r, err := c.Promote(ctx, id, "looks good")
+	p.note("promote %s: %v", id, err)
+	if err == nil && !r.Lives {
+		p.resumeRun(ctx, id)
+	}
+}
+
+// waits is a run that goes on only once a person has promoted it.
+func (p *proc) waits() redrive.RunID {
+	for _, id := range p.memory.started {
+		r := p.memory.runs[id].record(p.memory, p.clock())
+		if g, err := p.memory.gate(id); err == nil && g.MayPromote(r) == nil {
+			return id
+		}
+	}
+	return ""
+}
+
 // running reports that the run that was begun last is under way.
 func (w *world) running() bool {
 	n := len(w.memory.started)
@@ -146,6 +175,9 @@ func (w *world) running() bool {
 // wanted draws what a plan is made for.
 func (p *proc) wanted() asked {
 	a := asked{rate: pick(p.world, []redrive.Rate{1, 2, 5, 50}), expires: pick(p.world, []time.Duration{10 * time.Minute, time.Hour, 2 * time.Hour})}
+	if p.chance(0.3) {
+		a.gate = p.gated()
+	}
 	switch x := p.rnd.IntN(100); {
 	case x < 35:
 	case x < 72:
@@ -162,6 +194,18 @@ func (p *proc) wanted() asked {
 		a.lifts.Fixed, a.lifts.As = "looked into", classify.Throttled
 	}
 	return a
+}
+
+// gated draws a canary with its gate, or a circuit breaker alone.
+func (p *proc) gated() redrive.GateRequest {
+	g := redrive.GateRequest{Canary: p.rnd.IntN(3), Thresholds: &redrive.Thresholds{
+		ObserveSeconds: pick(p.world, []int64{60, 300, 1200}), MinSuccess: pick(p.world, []float64{0.5, 1}),
+		MaxReturned: pick(p.world, []float64{0, 0.5}), MaxThrottled: 0.5,
+	}}
+	if p.chance(0.2) {
+		g.Kind = redrive.GateDLQOnly
+	}
+	return g
 }
 
 func (p *proc) planAndRun(ctx context.Context) {

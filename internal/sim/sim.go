@@ -59,10 +59,11 @@ var places = []string{
 	"extend " + deadName, "ledger apply", "ledger clock", "ledger get", "ledger scan", "look up", "publish", "receive " + sourceName,
 	"receive " + deadName, "release " + deadName, "rendering", "save rendering", "send", "store append", "store approvals",
 	"store approved digests", "store archive", "store begin rollback", "store begin run", "store end rollback", "store end run",
-	"store ends", "store find records", "store heartbeat", "store holds", "store lift pause", "store live plans", "store lives",
-	"store load plan", "store load run", "store open intents", "store open reconciliations", "store published", "store remember",
-	"store replaced", "store resume run", "store save approval", "store save plan", "store save verdicts", "store save wish", "store seen",
-	"store self redrives", "store set pace", "store set plan state", "store set state", "store tried before", "store verdicts", "store wish",
+	"store ends", "store find records", "store gate", "store heartbeat", "store holds", "store lift pause", "store live plans",
+	"store lives", "store load plan", "store load run", "store open intents", "store open reconciliations", "store promote",
+	"store published", "store publishes", "store remember", "store replaced", "store resume run", "store save approval", "store save plan",
+	"store save verdict", "store save verdicts", "store save wish", "store seen", "store self redrives", "store set pace",
+	"store set plan state", "store set state", "store tried before", "store verdicts", "store wish",
 }
 
 // at is how likely a fault of this kind is at a call.

@@ -14,7 +14,11 @@ func (m *memory) gate(run redrive.RunID) (g redrive.GateState, err error) {
 	if r == nil {
 		return g, nil
 	}
-	g.Exists = m.plans[r.Plan].Plan.Canary > 0
+	p := m.plans[r.Plan].Plan
+	if p.Thresholds == nil {
+		return g, nil
+	}
+	g.Exists = p.Canary > 0
 	for _, r := range m.log {
 		switch {
 		case r.Run != string(run) || r.CopyID != "":

@@ -264,7 +264,7 @@ func (s storeOf) End(_ context.Context, l redrive.Lease, st redrive.RunState, r 
 func (s storeOf) LoadRun(_ context.Context, prefix string) (r redrive.RunRecord, err error) {
 	failed := s.read("load run", func() {
 		if row := s.m.runs[redrive.RunID(prefix)]; row != nil {
-			r = row.record(s.m, s.now())
+			r, err = row.whole(s.m, s.now())
 			return
 		}
 		err = redrive.ErrNotFound
@@ -280,7 +280,11 @@ func (s storeOf) ListRuns(_ context.Context, queue string) (rs []redrive.RunReco
 	err = s.read("list runs", func() {
 		for _, id := range slices.Backward(s.m.started) {
 			if r := s.m.runs[id]; queue == "" || r.Queue == queue {
-				rs = append(rs, r.record(s.m, s.now()))
+				w, err := r.whole(s.m, s.now())
+				if err != nil {
+					w.GateFault = err.Error()
+				}
+				rs = append(rs, w)
 			}
 		}
 	})

@@ -18,6 +18,14 @@ func (r *runRow) record(m *memory, now time.Time) redrive.RunRecord {
 	return out
 }
 
+// whole is the record with what is said of the run's gate, as a look at runs has it.
+func (r *runRow) whole(m *memory, now time.Time) (redrive.RunRecord, error) {
+	out := r.record(m, now)
+	var err error
+	out.Gate, err = m.gate(r.ID)
+	return out, err
+}
+
 func (m *memory) taken(what string, run redrive.RunID) error {
 	r := m.runs[run]
 	e := &redrive.TakenError{What: what, Run: run, Holder: r.Holder, Since: r.StartedAt}
