@@ -75,7 +75,7 @@ func (s *scene) depth(queue string, want int) {
 func (s *scene) unknown(how int) {
 	s.t.Helper()
 	s.proc.unknown(how)
-	if got := s.state("job-1").State; got != ledger.Fenced {
+	if got := s.first().State; got != ledger.Fenced {
 		s.t.Errorf("job-1 is %s, want fenced", got)
 	}
 }
@@ -87,9 +87,9 @@ func TestNamedDeadRunPastKeyLife(t *testing.T) {
 		t.Run(dies, func(t *testing.T) {
 			play(t, func(s *scene) {
 				s.unknown(sendLostReply)
-				s.dies(dies, 1)
+				s.dies(dies)
 				s.planAndRunCalmly(nil)
-				if got := s.state("job-1"); got.State != ledger.Queued || got.SendBefore.IsZero() {
+				if got := s.first(); got.State != ledger.Queued || got.SendBefore.IsZero() {
 					t.Errorf("job-1 is %s, to be sent before %s", got.State, got.SendBefore)
 				}
 				s.anew()
@@ -111,11 +111,11 @@ func TestNamedDeadRunPastKeyLife(t *testing.T) {
 func TestNamedSendBeforeOfTheFirstAttempt(t *testing.T) {
 	play(t, func(s *scene) {
 		s.unknown(sendLostReply)
-		first := s.state("job-1").Attempts[0].ClaimedAt
+		claimed := s.first().Attempts[0].ClaimedAt
 		s.wait(45 * time.Minute)
 		s.outside.script = []int{sendTimeout}
 		s.planAndRunCalmly(nil)
-		if got, want := s.state("job-1").SendBefore, first.Add(time.Hour-s.settings.maxPause); !got.Equal(want) {
+		if got, want := s.first().SendBefore, claimed.Add(time.Hour-s.settings.maxPause); !got.Equal(want) {
 			t.Errorf("to be sent before %s, want %s", got, want)
 		}
 		s.works()
@@ -133,11 +133,11 @@ func TestNamedClaimJustBeforeSendBefore(t *testing.T) {
 	play(t, func(s *scene) {
 		s.unknown(sendLostReply)
 		s.planAndRunCalmly(nil)
-		before := s.state("job-1").SendBefore
+		before := s.first().SendBefore
 		s.wait(before.Sub(s.world.now) - time.Second)
 		s.outside.delays = []time.Duration{time.Second/2 + s.settings.maxPause}
 		s.works()
-		if r := s.state("job-1"); r.State != ledger.Sent || r.SendDeadline.After(before) {
+		if r := s.first(); r.State != ledger.Sent || r.SendDeadline.After(before) {
 			t.Errorf("job-1 is %s, its deadline %s, and send_before %s", r.State, r.SendDeadline, before)
 		}
 		s.effect("job-1", 1)
@@ -146,7 +146,7 @@ func TestNamedClaimJustBeforeSendBefore(t *testing.T) {
 		play(t, func(s *scene) {
 			s.unknown(sendLostReply)
 			s.planAndRunCalmly(nil)
-			s.wait(s.state("job-1").SendBefore.Sub(s.world.now))
+			s.wait(s.first().SendBefore.Sub(s.world.now))
 			s.works()
 			s.depth(sourceName, 0)
 			s.depth(deadName, 1)
@@ -171,11 +171,11 @@ func TestNamedUnresolvedUnderQueuedOrFailed(t *testing.T) {
 			play(t, func(s *scene) {
 				s.unknown(sendTimeout)
 				s.outside.script = tt.sends
-				s.dies(tt.dies, 1)
+				s.dies(tt.dies)
 				s.planAndRunCalmly(nil)
 				s.anew()
 				s.works()
-				if got := s.state("job-1").State; got != tt.is {
+				if got := s.first().State; got != tt.is {
 					t.Errorf("job-1 is %s, want %s", got, tt.is)
 				}
 				s.wait(3 * time.Hour)
@@ -203,9 +203,9 @@ func TestNamedEditDiesBeforeItsPublish(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			play(t, func(s *scene) {
 				s.enqueued(sendRejected)
-				s.dies("publish", 1)
+				s.dies("publish")
 				s.planAndRunCalmly(s.edits[0])
-				if got := s.state("job-1"); got.State != ledger.Replaced {
+				if got := s.first(); got.State != ledger.Replaced {
 					t.Errorf("job-1 is %s, want replaced", got.State)
 				}
 				s.anew()
@@ -219,7 +219,7 @@ func TestNamedEditDiesBeforeItsPublish(t *testing.T) {
 				}
 				s.works()
 				s.effect("job-1", 0)
-				s.effect(s.state("job-1").ReplacedBy, 1)
+				s.effect(s.first().ReplacedBy, 1)
 				s.depth(deadName, 0)
 			})
 		})
@@ -240,7 +240,7 @@ func TestNamedLateStepAfterRollback(t *testing.T) {
 		other.unrecorded = map[string]bool{}
 		s.meanwhile("ledger apply", func(p *proc) { p.wait(30 * time.Minute) })
 		s.planAndRunCalmly(nil)
-		if r := s.state("job-1"); r.State != ledger.Failed || r.Attempt != 2 || r.Retryable {
+		if r := s.first(); r.State != ledger.Failed || r.Attempt != 2 || r.Retryable {
 			t.Errorf("job-1 is %s at attempt %d", r.State, r.Attempt)
 		}
 		s.works()
@@ -302,7 +302,7 @@ func TestNamedClaimDuringARollback(t *testing.T) {
 		if err != nil || r.Counts[redrive.BackClaimed] != 1 {
 			t.Errorf("rollback: %v, %v", r.Counts, err)
 		}
-		if got := s.state("job-1").State; got != ledger.Sending {
+		if got := s.first().State; got != ledger.Sending {
 			t.Errorf("job-1 is %s, want sending", got)
 		}
 	})
@@ -313,7 +313,7 @@ func TestNamedClaimDuringARollback(t *testing.T) {
 func TestNamedClaimDuringAReconciliation(t *testing.T) {
 	play(t, func(s *scene) {
 		s.unknown(sendTimeout)
-		s.dies("ack "+deadName, 1) // queued again, and not claimed yet; the dead copy is there
+		s.dies("ack " + deadName) // queued again, and not claimed yet; the dead copy is there
 		s.planAndRunCalmly(nil)
 		s.anew()
 		s.wait(5 * time.Minute)

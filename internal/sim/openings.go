@@ -37,7 +37,7 @@ func (p *proc) open() {
 
 func (p *proc) queuedByADeadRun() {
 	p.unknown(pick(p.world, []int{sendLostReply, sendTimeout, sendTimeout}))
-	p.dies(pick(p.world, []string{"publish", "ack " + deadName, "ack " + deadName}), 1)
+	p.dies(pick(p.world, []string{"publish", "ack " + deadName, "ack " + deadName}))
 	p.planAndRunCalmly(nil)
 	p.anew()
 	p.outside.recover()
@@ -61,7 +61,7 @@ func (p *proc) twoUnresolved() {
 
 func (p *proc) editDied() {
 	p.enqueued(sendRejected)
-	p.dies("publish", 1)
+	p.dies("publish")
 	p.planAndRunCalmly(p.edits[0])
 	p.anew()
 }
@@ -103,16 +103,12 @@ func (p *proc) works() {
 	}
 }
 
-// dies kills the process as the n-th call of op begins, from 1; never at "".
-func (p *proc) dies(op string, n int) {
-	p.trap = func(is string) {
-		if is == op {
-			if n--; n == 0 {
-				p.note("!! killed at %s", op)
-				p.dead = true
-			}
-		}
-	}
+// dies kills the process as the next call of op begins; never at "".
+func (p *proc) dies(op string) {
+	p.meanwhile(op, func(p *proc) {
+		p.note("!! killed at %s", op)
+		p.dead = true
+	})
 }
 
 // meanwhile lets something happen as the next call of op begins.
@@ -167,6 +163,7 @@ func (p *proc) aside(do func()) {
 	q.copies = append(hidden, q.copies...)
 }
 
-func (p *proc) state(key string) ledger.Row {
-	return p.rows.byKey[p.rows.key(ledger.Key{JobKey: key})].Row
+// first is the row of job-1.
+func (p *proc) first() ledger.Row {
+	return p.rows.byKey[p.rows.key(ledger.Key{JobKey: "job-1"})].Row
 }
