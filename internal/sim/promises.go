@@ -216,7 +216,8 @@ func (p *proc) mayPublish(to string, o broker.Outgoing) {
 }
 
 // behindItsGate: nothing but the canary goes out before the gate has let the run go
-// on, and nothing at all when it has failed.
+// on, and nothing at all when it has failed. Of the canary is what was begun before
+// the verdict; a resume settles what it left open, and may publish it again.
 func (p *proc) behindItsGate(k *kept, name string) {
 	if k.Plan.Canary == 0 {
 		return
@@ -226,19 +227,30 @@ func (p *proc) behindItsGate(k *kept, name string) {
 		p.violate(NoRecord, "gate of %s: %v", p.run, err)
 		return
 	}
-	begun := map[string]bool{name: true}
-	for _, r := range p.memory.log {
-		if r.Run == string(p.run) && r.Phase == audit.Intent && r.Action == audit.ActionRedrive {
+	canary := p.begunUnjudged(p.run)
+	switch {
+	case g.Open():
+	case g.Verdict == redrive.VerdictFail, g.Verdict != "" && !canary[name]:
+		p.violate(Gated, "copy %s goes out although the gate says %s", name, g.Verdict)
+	case len(canary) > k.Plan.Canary && !p.queues.caps.Ordered:
+		p.violate(Gated, "copy %s goes out before the gate has spoken, one of %d in a canary of %d", name, len(canary), k.Plan.Canary)
+	}
+}
+
+// begunUnjudged are the copies whose redrive a run has begun before its gate's first
+// verdict.
+func (w *world) begunUnjudged(run redrive.RunID) map[string]bool {
+	begun := map[string]bool{}
+	for _, r := range w.memory.log {
+		switch {
+		case r.Run != string(run):
+		case r.Step == redrive.StepVerdict:
+			return begun
+		case r.Phase == audit.Intent && r.Action == audit.ActionRedrive:
 			begun[r.CopyID] = true
 		}
 	}
-	switch {
-	case g.Open():
-	case g.Verdict != "":
-		p.violate(Gated, "copy %s goes out although the gate says %s", name, g.Verdict)
-	case len(begun) > k.Plan.Canary && !p.queues.caps.Ordered:
-		p.violate(Gated, "copy %s goes out before the gate has spoken, as number %d of a canary of %d", name, len(begun), k.Plan.Canary)
-	}
+	return begun
 }
 
 // faithful: what goes out is what the application once sent, or the edit of it
