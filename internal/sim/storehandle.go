@@ -255,8 +255,11 @@ func (s storeOf) SetPace(_ context.Context, l redrive.Lease, pace redrive.Pace, 
 // End implements redrive.Runs.
 func (s storeOf) End(_ context.Context, l redrive.Lease, st redrive.RunState, r redrive.Report, rec audit.Record) error {
 	return s.write("end run", func() error {
-		s.p.reported(l.Run, r)
-		return s.m.end(l, st, r, s.now(), rec)
+		err := s.m.end(l, st, r, s.now(), rec)
+		if err == nil { // else another process has the run, and its report counts
+			s.p.reported(l.Run, r)
+		}
+		return err
 	})
 }
 
