@@ -27,8 +27,11 @@ func newRootCmd(a *app) *cobra.Command {
 		SilenceUsage:  true,
 		Args:          rootArgs,
 		RunE:          func(c *cobra.Command, args []string) error { return helpTopic(c, args).Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			return a.validateGlobal()
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if err := a.validateGlobal(); err != nil {
+				return err
+			}
+			return noEmptyFlags(c)
 		},
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
@@ -66,6 +69,23 @@ func formTyped(args []string) outputForm {
 	form := f.StringP("output", "o", outputTable, "")
 	_ = f.Parse(args) // what is wrong with the line is being told
 	return outputForm(*form)
+}
+
+// noEmptyFlags refuses a flag that was given without a value, as a script does whose
+// variable is not set: a filter that is taken for none would select everything. A
+// reason may be empty where it may be left out.
+func noEmptyFlags(c *cobra.Command) error {
+	var err error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		if f.Name != "reason" && (len(values) == 0 || slices.Contains(values, "")) {
+			err = usagef("--%s is empty: give it a value, or leave it out", f.Name)
+		}
+	})
+	return err
 }
 
 // addGroup adds commands under one heading of the root's help.
