@@ -36,9 +36,9 @@ func (s StoredPlan) Frozen() Frozen {
 // Items are the jobs of a plan, in its order. What must be known of all of them
 // at once is kept; the rest is read item by item.
 type Items struct {
-	list []Item   // nil: they are in the file
-	file *os.File // a plan's canonical bytes
-	at   []int64  // where each item stands in it, and where the last one ends
+	list []Item      // nil: they are in the file
+	file *hiddenFile // a plan's canonical bytes
+	at   []int64     // where each item stands in it, and where the last one ends
 
 	n        int
 	index    map[[16]byte]int32 // by digest of the copy's name
@@ -148,22 +148,43 @@ func (is *Items) Close() error {
 	return is.file.Close()
 }
 
+// hiddenFile has no name, or where a system does not permit that of an open file, one
+// until it is closed.
+type hiddenFile struct {
+	*os.File
+	named bool
+}
+
+func newHiddenFile() (*hiddenFile, error) {
+	file, err := os.CreateTemp("", "redrivectl-plan-")
+	if err != nil {
+		return nil, err
+	}
+	return &hiddenFile{file, os.Remove(file.Name()) != nil}, nil
+}
+
+// Close lets it go.
+func (f *hiddenFile) Close() error {
+	err := f.File.Close()
+	if f.named {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
 // Spool takes a plan's canonical bytes on their way out of the store, into a file
 // that nobody else can open.
 type Spool struct {
-	file *os.File
+	file *hiddenFile
 	to   *bufio.Writer
 	sum  hash.Hash
 }
 
 // NewSpool makes the file, which is gone with the process at the latest.
 func NewSpool() (*Spool, error) {
-	file, err := os.CreateTemp("", "redrivectl-plan-")
+	file, err := newHiddenFile()
 	if err != nil {
 		return nil, fmt.Errorf("hold the plan: %w", err)
-	}
-	if err := os.Remove(file.Name()); err != nil {
-		return nil, errors.Join(fmt.Errorf("hold the plan: %w", err), file.Close())
 	}
 	return &Spool{file: file, to: bufio.NewWriterSize(file, 1<<16), sum: sha256.New()}, nil
 }
