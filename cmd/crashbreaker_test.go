@@ -21,7 +21,7 @@ func TestCrashBreaker(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			w := copyCrashWorld(t, bin, dir)
-			p := w.approved("digests", "--rate", "1/s", "--observe", "1s", "--min-success", "100%")
+			p := w.approved("digests", "--rate", "0.5/s", "--observe", "1s", "--min-success", "100%")
 			w.killed(at, "run", p.Plan, "--yes")
 			sent := w.depth("digests")
 			w.pass(10 * time.Minute)
