@@ -139,10 +139,21 @@ func ReadYAML(name string, text []byte, into any) error {
 	if err := CheckNesting(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if err := yaml.UnmarshalWithOptions(text, into, yaml.Strict()); err != nil {
+	if err := decodeYAML(text, into); err != nil {
 		return located(name, err)
 	}
 	return nil
+}
+
+// decodeYAML makes an error of the library's panics, which broken files cause, such as
+// one with a tag in the place of a list.
+func decodeYAML(text []byte, into any) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it cannot be read as YAML: %v", r)
+		}
+	}()
+	return yaml.UnmarshalWithOptions(text, into, yaml.Strict())
 }
 
 // located gives a YAML error its position.

@@ -124,6 +124,7 @@ func TestDefaultDefinesEveryClass(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	f.Add(classify.DefaultYAML())
 	f.Add([]byte(header + "  - {name: a, class: timeout, when: malformed}\n"))
+	f.Add([]byte("rules:\n  ! #"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := classify.Load("p.yaml", text)
 		if err == nil && p.Classify(job.Job{}, now).Class == "" {
