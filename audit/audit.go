@@ -154,7 +154,8 @@ type Head struct {
 // Log takes records. Append returns only when all of them are durable, in
 // order, in one transaction; otherwise none is, and the error wraps
 // ErrNotWritable or ErrFenced, or context.Canceled where ctx ended before the
-// records were taken. Whatever it is, the action must not start. It fills in Seq, Time, Store and Previous.
+// records were taken. Whatever it is, the action must not start. It fills in Seq,
+// Time, Store and Previous.
 type Log interface {
 	Append(ctx context.Context, rs ...Record) (Head, error)
 }

@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/classify"
@@ -41,6 +42,7 @@ type Items struct {
 	at   []int64     // where each item stands in it, and where the last one ends
 
 	n        int
+	once     sync.Once          // what follows is made of the list when it is asked for
 	index    map[[16]byte]int32 // by digest of the copy's name
 	actions  map[reconcile.Action]int
 	classes  map[classify.Class]int
@@ -49,11 +51,19 @@ type Items struct {
 }
 
 func inMemory(list []Item) *Items {
-	is := newItems(len(list))
-	is.list = list
-	for i := range list {
-		is.know(&list[i])
-	}
+	is := newItems(0)
+	is.list, is.n = list, len(list)
+	return is
+}
+
+// known has taken up what is kept of all of them. Most who ask about a plan ask
+// nothing of that, so it is not made before.
+func (is *Items) known() *Items {
+	is.once.Do(func() {
+		for i := range is.list {
+			is.know(i, &is.list[i])
+		}
+	})
 	return is
 }
 
@@ -61,10 +71,8 @@ func newItems(n int) *Items {
 	return &Items{index: make(map[[16]byte]int32, n), actions: map[reconcile.Action]int{}, classes: map[classify.Class]int{}, groupsOf: map[string]int32{}}
 }
 
-// know takes up what is kept of the next item.
-func (is *Items) know(it *Item) {
-	n := is.n
-	is.n++
+// know takes up what is kept of item n, which is the next.
+func (is *Items) know(n int, it *Item) {
 	is.index[nameDigest(it.Copy.String())] = int32(n)
 	is.actions[it.Action]++
 	is.classes[it.Class]++
@@ -88,10 +96,10 @@ func nameDigest(copyName string) [16]byte {
 func (is *Items) Len() int { return is.n }
 
 // Actions counts them by what is done with them.
-func (is *Items) Actions() map[reconcile.Action]int { return is.actions }
+func (is *Items) Actions() map[reconcile.Action]int { return is.known().actions }
 
 // Classes counts them by failure class.
-func (is *Items) Classes() map[classify.Class]int { return is.classes }
+func (is *Items) Classes() map[classify.Class]int { return is.known().classes }
 
 // At reads item i.
 func (is *Items) At(i int) (*Item, error) {
@@ -123,7 +131,7 @@ func (is *Items) each(do func(i int, it *Item)) error {
 
 // find is the item of a copy, by what records call the copy.
 func (is *Items) find(copyName string) (int, bool) {
-	i, ok := is.index[nameDigest(copyName)]
+	i, ok := is.known().index[nameDigest(copyName)]
 	return int(i), ok
 }
 
@@ -131,14 +139,14 @@ func (is *Items) of(c broker.CopyID) (int, bool) { return is.find(c.String()) }
 
 // group is the ordering group of item i; 0: it has none.
 func (is *Items) group(i int) int32 {
-	if i >= len(is.groups) {
+	if i >= len(is.known().groups) {
 		return 0
 	}
 	return is.groups[i]
 }
 
 // grouped reports that an item has an ordering group.
-func (is *Items) grouped() bool { return is.groups != nil }
+func (is *Items) grouped() bool { return is.known().groups != nil }
 
 // Close lets the file go.
 func (is *Items) Close() error {
@@ -215,7 +223,8 @@ func (s *Spool) Freeze(id PlanID) (Frozen, error) {
 	items := newItems(int(size / 1000))
 	items.file = s.file
 	p, err := readPlan(io.NewSectionReader(s.file, 0, size), true, func(it Item, from, to int64) {
-		items.know(&it)
+		items.know(items.n, &it)
+		items.n++
 		items.at = append(append(items.at[:max(0, len(items.at)-1)], from), to)
 	})
 	if err == nil {

@@ -82,9 +82,10 @@ func (a *Approver) verified(ctx context.Context, sp StoredPlan) (Tally, error) {
 }
 
 func (a *Approver) tally(sp StoredPlan, statements []Approval) Tally {
+	p := sp.Frozen()
 	return Tally{
-		Plan: sp, Statements: statements, Needed: sp.Plan.Tier.Needed(),
-		Given:    len(counted(sp.Frozen(), statements, a.Now(), a.Persons)),
-		Approved: CheckApprovals(sp.Frozen(), statements, a.Now(), a.Persons) == nil,
+		Plan: sp, Statements: statements, Needed: p.Tier.Needed(),
+		Given:    len(counted(p, statements, a.Now(), a.Persons)),
+		Approved: CheckApprovals(p, statements, a.Now(), a.Persons) == nil,
 	}
 }
