@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
@@ -18,5 +19,22 @@ func BenchmarkDecode(b *testing.B) {
 				job.Decode(m, "q")
 			}
 		})
+	}
+}
+
+// BenchmarkMapped decodes a message of a kibibyte with a mapping, as each of a run
+// is on a queue that has one.
+func BenchmarkMapped(b *testing.B) {
+	mapping, err := job.NewMapping(map[string]string{"job_key": "body.operation_id"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := broker.Message{
+		Body:       []byte(`{"type":"order.created","operation_id":"op-000001","note":"` + strings.Repeat("x", 964) + `"}`),
+		Attributes: []broker.Attribute{{Name: "error.type", Type: "String", Value: []byte("TimeoutError")}},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		mapping.Decode(m, "q")
 	}
 }

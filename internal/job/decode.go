@@ -46,7 +46,7 @@ func decode(m broker.Message, queue string, mapping *Mapping) Job {
 	if j.TraceContext == "" {
 		j.TraceContext = attribute(m.System, broker.SystemTraceHeader)
 	}
-	mapping.apply(&j)
+	mapping.apply(v, &j)
 	j.PayloadBytes = len(j.Payload)
 	hash(&j)
 	return j

@@ -238,7 +238,7 @@ func bodyFailure(o object, path string) Failure {
 		}
 	}
 	if flat.Empty() {
-		return sideFailure(o, path)
+		return sideFailure(o, ps, path)
 	}
 	return flat
 }
@@ -259,9 +259,10 @@ func namedCause(ps []pair) Failure {
 // sideNames hold what a consumer knows of a message, the error among it.
 var sideNames = []string{"metadata", "meta", "dlq", "deadletter", "deadletterinfo", "dlqmetadata", "failurecontext", "errorcontext", "_error", "_failure", "_dlq"}
 
-// sideFailure reads an error from an object of metadata beside the original.
-func sideFailure(o object, path string) Failure {
-	for _, p := range objectPairs(o, path) {
+// sideFailure reads an error from an object of metadata beside the original: one
+// of the pairs that the object has at this path.
+func sideFailure(o object, ps []pair, path string) Failure {
+	for _, p := range ps {
 		key := p.path[len(path)+1:]
 		if !slices.Contains(sideNames, p.name) && !slices.Contains(sideNames, key) {
 			continue

@@ -95,7 +95,10 @@ func symfonyStamps(v view) (stamps object, where string) {
 	}
 	stamps = object{}
 	for _, a := range v.attrs {
-		if text, err := json.Marshal(string(a.Value)); err == nil && strings.HasPrefix(a.Name, symfonyStamp) {
+		if !strings.HasPrefix(a.Name, symfonyStamp) {
+			continue
+		}
+		if text, err := json.Marshal(string(a.Value)); err == nil {
 			stamps[a.Name] = text
 		}
 	}

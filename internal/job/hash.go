@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -19,7 +20,9 @@ const hashVersion = "redrivectl message v1"
 func hash(j *Job) {
 	j.PayloadSHA256 = digest(j.Payload)
 	out := j.Outgoing()
-	j.BodySHA256 = digest(out.Body)
+	if j.BodySHA256 = j.PayloadSHA256; !bytes.Equal(out.Body, j.Payload) {
+		j.BodySHA256 = digest(out.Body)
+	}
 	j.MessageSHA256 = MessageHash(j.Message)
 	if j.Original != nil {
 		j.SentSHA256 = digest(canonical(out))
@@ -62,7 +65,7 @@ func digest(b []byte) string {
 // those of one name keep their order. Identity, times and receives stay out:
 // they differ from copy to copy.
 func canonical(m broker.Message) []byte {
-	b := appendText(nil, []byte(hashVersion))
+	b := appendText(make([]byte, 0, len(m.Body)+len(m.Raw)+512), []byte(hashVersion))
 	b = appendText(b, []byte(m.OrderKey))
 	b = appendText(b, m.Body)
 	b = appendAttributes(b, m.Attributes)

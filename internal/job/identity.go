@@ -11,15 +11,36 @@ import (
 // but the payload, as one JSON object, for brokers with few attributes.
 const EnvelopeAttribute = "redrivectl"
 
-// identityFields are the names under which a job's own fields are read, in the
-// form of plain.
-func identityFields(j *Job) map[string]*string {
-	return map[string]*string{
-		"jobkey": &j.JobKey, "deliverykey": &j.JobKey, "idempotencykey": &j.JobKey,
-		"subject": &j.Subject, "version": &j.Version, "channel": &j.Channel, "period": &j.Period, "region": &j.Region,
-		"customerid": &j.CustomerID, "customerstatus": &j.CustomerStatus, "schemaversion": &j.SchemaVersion,
-		"deploymentid": &j.DeploymentID, "traceparent": &j.TraceContext, "tracecontext": &j.TraceContext, "kind": &j.Kind,
+// identityField is the job's own field that is read under a name in the form of
+// plain; nil: none is.
+func identityField(j *Job, name string) *string {
+	switch name {
+	case "jobkey", "deliverykey", "idempotencykey":
+		return &j.JobKey
+	case "subject":
+		return &j.Subject
+	case "version":
+		return &j.Version
+	case "channel":
+		return &j.Channel
+	case "period":
+		return &j.Period
+	case "region":
+		return &j.Region
+	case "customerid":
+		return &j.CustomerID
+	case "customerstatus":
+		return &j.CustomerStatus
+	case "schemaversion":
+		return &j.SchemaVersion
+	case "deploymentid":
+		return &j.DeploymentID
+	case "traceparent", "tracecontext":
+		return &j.TraceContext
+	case "kind":
+		return &j.Kind
 	}
+	return nil
 }
 
 // attributeIdentity reads a job's fields from attributes; what an envelope said
@@ -32,10 +53,9 @@ func attributeIdentity(as []broker.Attribute, j *Job) {
 			j.DecodeError, j.Malformed = "attribute redrivectl is not a JSON object", true
 		}
 	}
-	fields := identityFields(j)
 	for _, a := range as {
 		name := plain(a.Name)
-		if p, ok := fields[name]; ok && *p == "" {
+		if p := identityField(j, name); p != nil && *p == "" {
 			*p = string(a.Value)
 		}
 		if name == "eventtype" || name == "messagetype" || a.Name == "type" {
@@ -53,10 +73,10 @@ func attributeIdentity(as []broker.Attribute, j *Job) {
 var bodyFields = []string{"job_key", "delivery_key", "idempotency_key", "customer_id", "customer_status", "schema_version", "period", "region", "version", "channel"}
 
 func bodyIdentity(o object, j *Job) {
-	fields := identityFields(j)
 	for _, name := range bodyFields {
-		if p := fields[plain(name)]; *p == "" {
-			*p = o.text(name)
+		if text := o.text(name); text != "" {
+			p := identityField(j, plain(name))
+			*p = orElse(*p, text)
 		}
 	}
 }

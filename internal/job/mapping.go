@@ -115,12 +115,13 @@ func kindsOf(name string) []*cel.Type {
 // makes the job one with DecodeError, which is held.
 func (p *Mapping) Decode(m broker.Message, queue string) Job { return decode(m, queue, p) }
 
-// apply overwrites the fields that the mapping names.
-func (p *Mapping) apply(j *Job) {
+// apply overwrites the fields that the mapping names. v is the message as it was
+// decoded.
+func (p *Mapping) apply(v view, j *Job) {
 	if p == nil || len(p.fields) == 0 {
 		return
 	}
-	facts := &mappingFacts{message: &j.Message}
+	facts := &mappingFacts{message: &j.Message, isObject: v.obj != nil}
 	for _, f := range p.fields {
 		if err := f.apply(facts, j); err != nil {
 			j.mappingFails(f.name, err)

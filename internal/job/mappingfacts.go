@@ -42,10 +42,11 @@ var mappingEnv = sync.OnceValues(func() (*cel.Env, error) {
 // mappingFacts is one message as the expressions see it: an activation that reads
 // a variable only when an expression does.
 type mappingFacts struct {
-	message *broker.Message
-	body    any
-	bodyErr error
-	parsed  bool
+	message  *broker.Message
+	isObject bool // the body is an object in valid JSON, of a depth that is read
+	body     any
+	bodyErr  error
+	parsed   bool
 }
 
 var _ cel.Activation = (*mappingFacts)(nil)
@@ -119,19 +120,20 @@ func (f *mappingFacts) parse() {
 	}
 	f.parsed, f.body = true, types.NullValue
 	b := f.message.Body
-	if !utf8.Valid(b) || !json.Valid(b) {
-		return
+	if !f.isObject {
+		if !utf8.Valid(b) || !json.Valid(b) {
+			return
+		}
+		if f.bodyErr = checkNesting(b); f.bodyErr != nil {
+			return
+		}
 	}
-	if f.bodyErr = checkNesting(b); f.bodyErr != nil {
-		return
-	}
-	r := jsonReader{Decoder: json.NewDecoder(bytes.NewReader(b))}
-	r.UseNumber()
+	r := jsonReader{rest: b}
 	v, err := r.value()
 	switch {
 	case err != nil:
 		f.bodyErr = err
-	case r.replaced > written(b):
+	case r.replaced > 0 && r.replaced > written(b):
 		f.bodyErr = errors.New("body: a text has half a character in it, so that two may read alike")
 	case v != nil:
 		f.body = v
@@ -148,62 +150,85 @@ func written(b []byte) int {
 
 // jsonReader reads valid JSON into the values that CEL sees.
 type jsonReader struct {
-	*json.Decoder
+	rest     []byte
 	replaced int // how many replacements the texts have
 }
 
 // value is the next value. Whole numbers keep all their digits:
 // beyond 64 bits they are texts, since a double would make two of them one.
 func (r *jsonReader) value() (any, error) {
-	t, err := r.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch x := t.(type) {
-	case json.Delim:
-		if x == '{' {
-			return r.object()
-		}
+	r.rest = skipSpace(r.rest)
+	switch r.rest[0] {
+	case '{':
+		return r.object()
+	case '[':
 		return r.list()
-	case json.Number:
-		return celNumber(x.String()), nil
-	case string:
-		r.replaced += strings.Count(x, replacement)
+	case '"':
+		return r.text(), nil
 	}
-	return t, nil
+	switch s := string(r.take(valueLen(r.rest))); s {
+	case "true", "false":
+		return s == "true", nil
+	case "null":
+		return nil, nil
+	default:
+		return celNumber(s), nil
+	}
+}
+
+func (r *jsonReader) take(n int) []byte {
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *jsonReader) text() string {
+	s := asText(r.take(stringLen(r.rest)))
+	r.replaced += strings.Count(s, replacement)
+	return s
+}
+
+// more steps over what opens a list or an object, or parts two of its entries,
+// and reports whether an entry follows; after the last it steps over the end.
+func (r *jsonReader) more(end byte) bool {
+	r.rest = skipSpace(r.rest)
+	if r.take(1)[0] == end {
+		return false
+	}
+	if r.rest = skipSpace(r.rest); r.rest[0] == end {
+		r.take(1)
+		return false
+	}
+	return true
 }
 
 func (r *jsonReader) object() (any, error) {
 	m := map[string]any{}
-	for r.More() {
-		t, err := r.Token()
-		if err != nil {
-			return nil, err
-		}
-		key, _ := t.(string)
-		r.replaced += strings.Count(key, replacement)
+	for r.more('}') {
+		key := r.text()
 		if _, twice := m[key]; twice {
 			return nil, fmt.Errorf("body: %w %q", errDuplicate, key)
 		}
+		r.rest = skipSpace(r.rest)
+		r.take(1) // the colon
+		var err error
 		if m[key], err = r.value(); err != nil {
 			return nil, err
 		}
 	}
-	_, err := r.Token()
-	return m, err
+	return m, nil
 }
 
 func (r *jsonReader) list() (any, error) {
 	list := []any{}
-	for r.More() {
+	for r.more(']') {
 		v, err := r.value()
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, v)
 	}
-	_, err := r.Token()
-	return list, err
+	return list, nil
 }
 
 func celNumber(s string) any {

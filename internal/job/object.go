@@ -91,6 +91,9 @@ func valueLen(b []byte) int {
 // stringLen is the length of the string, quotes included, that valid JSON
 // begins with.
 func stringLen(b []byte) int {
+	if n := bytes.IndexByte(b[1:], '"'); n >= 0 && bytes.IndexByte(b[1:n+1], '\\') < 0 {
+		return n + 2
+	}
 	for i := 1; i < len(b); i++ {
 		switch b[i] {
 		case '\\':
@@ -108,19 +111,16 @@ func checkNesting(raw []byte) error {
 	if len(raw) > maxParsed {
 		return fmt.Errorf("larger than %d bytes", maxParsed)
 	}
-	depth, inString := 0, false
+	depth := 0
 	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
+		switch raw[i] {
+		case '"':
+			i += stringLen(raw[i:]) - 1
+		case '{', '[':
 			if depth++; depth > maxNesting {
 				return fmt.Errorf("nested deeper than %d levels", maxNesting)
 			}
-		case c == '}' || c == ']':
+		case '}', ']':
 			depth--
 		}
 	}
