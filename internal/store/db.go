@@ -6,12 +6,13 @@ import (
 	"errors"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
 	"github.com/ncruces/go-sqlite3/ext/blobio"
+
+	"github.com/redrivectl/redrivectl/internal/parsed"
 )
 
 // busyPragma is how long a transaction waits for another process's, in
@@ -61,127 +62,25 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// mostParsed bounds the statements that a reader keeps: those with constant text
-// are fewer, and others come and go.
-const mostParsed = 64
-
-// reader is the database for reading. It parses a query once for as often as it
-// is asked: a run asks the same few with every batch.
-type reader struct {
-	*sql.DB
-	mu     sync.Mutex
-	parsed map[string]*sql.Stmt
-}
+// reader is the database for reading: a run asks the same few questions with every
+// batch.
+type reader struct{ *parsed.DB }
 
 func openReader(dsn string) (*reader, error) {
 	db, err := openDB(dsn+"&_pragma=query_only(1)", 4)
-	return &reader{DB: db, parsed: map[string]*sql.Stmt{}}, err
-}
-
-// known is the query as it was parsed, or nil.
-func (r *reader) known(query string) *sql.Stmt {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.parsed[query]
-}
-
-// statement parses the query unless it is known. It needs a connection, so whoever
-// holds one must not call it. It is nil where the query is not kept.
-func (r *reader) statement(ctx context.Context, query string) (*sql.Stmt, error) {
-	if s := r.known(query); s != nil {
-		return s, nil
-	}
-	s, err := r.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if first, ok := r.parsed[query]; ok || len(r.parsed) == mostParsed {
-		return first, s.Close()
-	}
-	r.parsed[query] = s // Close closes it
-	return s, nil
-}
-
-func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	s, err := r.statement(ctx, query)
-	if err != nil || s == nil {
-		return r.DB.QueryContext(ctx, query, args...) // an error comes again
-	}
-	return s.QueryContext(ctx, args...)
-}
-
-func (r *reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	s, err := r.statement(ctx, query)
-	if err != nil || s == nil {
-		return r.DB.QueryRowContext(ctx, query, args...)
-	}
-	return s.QueryRowContext(ctx, args...)
-}
-
-// Close closes what was parsed, and the database.
-func (r *reader) Close() error {
-	var errs []error
-	for _, s := range r.parsed {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(append(errs, r.DB.Close())...)
+	return &reader{parsed.New(db)}, nil
 }
 
 // snapshot reads within one transaction, so that what is read belongs together.
 func (r *reader) snapshot(ctx context.Context, read func(querier) error) error {
-	t, err := r.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	t, err := r.Begin(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}
-	p := parsing{t, r, map[string]*sql.Stmt{}}
-	err = errors.Join(read(p), t.Rollback())
-	for query := range p.own {
-		if _, bad := r.statement(ctx, query); bad != nil {
-			break // the next one parses it for itself again
-		}
-	}
-	return err
-}
-
-// parsing is a transaction of a reader. What the reader has not parsed it parses
-// itself, once, since it holds a connection.
-type parsing struct {
-	*sql.Tx
-	reader *reader
-	own    map[string]*sql.Stmt
-}
-
-func (p parsing) statement(ctx context.Context, query string) (*sql.Stmt, error) {
-	if s := p.own[query]; s != nil {
-		return s, nil
-	}
-	var err error
-	s := p.reader.known(query)
-	if s != nil {
-		s = p.StmtContext(ctx, s)
-	} else if s, err = p.PrepareContext(ctx, query); err != nil {
-		return nil, err
-	}
-	p.own[query] = s // the end of the transaction closes it
-	return s, nil
-}
-
-func (p parsing) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	s, err := p.statement(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryContext(ctx, args...)
-}
-
-func (p parsing) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	s, err := p.statement(ctx, query)
-	if err != nil {
-		return p.Tx.QueryRowContext(ctx, query, args...) // an error comes again
-	}
-	return s.QueryRowContext(ctx, args...)
+	return errors.Join(read(t), t.Rollback())
 }
 
 // each calls scan for every row of the query.
