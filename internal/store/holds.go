@@ -85,8 +85,7 @@ func scanHold(rows *sql.Rows) (h reconcile.ManualHold, err error) {
 	return h, err
 }
 
-// HoldsOf are the holds on the jobs. Mostly there is none at all, which is asked
-// first: a run asks with every batch. See reconcile.Holds.
+// HoldsOf are the holds on the jobs. See reconcile.Holds.
 func (s *Store) HoldsOf(ctx context.Context, ids []reconcile.HoldID) (map[reconcile.HoldID]reconcile.ManualHold, error) {
 	wanted, err := json.Marshal(ids)
 	if err != nil {
@@ -97,8 +96,7 @@ func (s *Store) HoldsOf(ctx context.Context, ids []reconcile.HoldID) (map[reconc
 		h, err := scanHold(rows)
 		holds[h.HoldID] = h
 		return err
-	}, selectHolds+`json_each(?) k CROSS JOIN holds h ON h.entity = k.value ->> 'Entity' AND h.job = k.value ->> 'Job'
-  WHERE EXISTS (SELECT 1 FROM holds)`, string(wanted))
+	}, selectHolds+`json_each(?) k CROSS JOIN holds h ON h.entity = k.value ->> 'Entity' AND h.job = k.value ->> 'Job'`, string(wanted))
 	if err != nil {
 		return nil, fmt.Errorf("read holds: %w", err)
 	}

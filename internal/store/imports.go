@@ -34,8 +34,7 @@ func (s *Store) TriedBefore(ctx context.Context, payloadSHA256 []string) (map[st
 		tried[p] = true
 		return err
 	}, `SELECT k.value FROM (SELECT DISTINCT value FROM json_each(?)) k WHERE EXISTS (
-  SELECT 1 FROM audit a WHERE `+forgottenOf+` = k.value AND `+forgottenOf+` IS NOT NULL AND a.action = 'import')
-  AND EXISTS (SELECT 1 FROM audit WHERE `+forgotten+` IS NOT NULL)`, string(wanted))
+  SELECT 1 FROM audit a WHERE `+forgottenOf+` = k.value AND `+forgottenOf+` IS NOT NULL AND a.action = 'import')`, string(wanted))
 	if err != nil {
 		return nil, fmt.Errorf("read imports: %w", err)
 	}

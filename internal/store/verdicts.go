@@ -50,8 +50,7 @@ func (s *Store) LatestVerdicts(ctx context.Context, queue string, jobKeys []stri
 		return err
 	}, `SELECT v.job_key, v.attempt, v.verdict, v.at, v.until, v.evidence, v.evidence_sha256
   FROM (SELECT DISTINCT value FROM json_each(?2)) k CROSS JOIN verdicts v ON v.id = (SELECT id FROM verdicts
-    WHERE queue = ?1 AND job_key = k.value ORDER BY at DESC, id DESC LIMIT 1)
-  WHERE EXISTS (SELECT 1 FROM verdicts WHERE queue = ?1)`, queue, string(keys))
+    WHERE queue = ?1 AND job_key = k.value ORDER BY at DESC, id DESC LIMIT 1)`, queue, string(keys))
 	if err != nil {
 		return nil, fmt.Errorf("read verdicts: %w", err)
 	}
