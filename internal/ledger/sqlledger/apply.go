@@ -2,7 +2,6 @@ package sqlledger
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,34 +57,15 @@ type changer func(l *Ledger, ctx context.Context, tx querier, lay *layout, now t
 // applyOnce is one transaction. It fills out.
 func (l *Ledger) applyOnce(ctx context.Context, lay *layout, cs []ledger.Change, out []ledger.Result, change changer) error {
 	fill(out, ledger.Result{})
-	tx, err := l.db.BeginTx(ctx, nil)
+	tx, err := l.db.Begin(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if err := l.applyIn(ctx, preparing{tx, map[string]*sql.Stmt{}}, lay, cs, out, change); err != nil {
+	if err := l.applyIn(ctx, tx, lay, cs, out, change); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	l.commits.Add(1)
 	return tx.Commit()
-}
-
-// preparing is a transaction in which each statement is parsed once, for as many
-// changes as there are.
-type preparing struct {
-	*sql.Tx
-	statements map[string]*sql.Stmt
-}
-
-func (p preparing) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	s, ok := p.statements[query]
-	if !ok {
-		var err error
-		if s, err = p.PrepareContext(ctx, query); err != nil {
-			return nil, err
-		}
-		p.statements[query] = s // the end of the transaction closes it
-	}
-	return s.ExecContext(ctx, args...)
 }
 
 func fill(out []ledger.Result, r ledger.Result) []ledger.Result {

@@ -24,7 +24,8 @@ type dialect struct {
 	now string
 	// instant turns a stored time into a number that compares.
 	instant func(expr string, f TimeFormat) string
-	// keys is a subquery of the key pairs in the JSON array :keys.
+	// keys is a subquery of the job keys, scoped with their consumers, that are the
+	// members of the JSON object :pairs.
 	keys func(scoped bool) string
 	// events aggregates JSON objects of name-expression pairs into one array.
 	events func(pairs [][2]string) string
@@ -54,9 +55,9 @@ func sqliteDialect() dialect {
 		instant:     sqliteInstant,
 		keys: func(scoped bool) string {
 			if !scoped {
-				return `SELECT json_extract(value, '$.job_key') FROM json_each(:keys)`
+				return `SELECT key FROM json_each(:pairs)`
 			}
-			return `SELECT json_extract(value, '$.job_key'), json_extract(value, '$.consumer') FROM json_each(:keys)`
+			return `SELECT key, value FROM json_each(:pairs)`
 		},
 		events: func(pairs [][2]string) string {
 			args := make([]string, 0, len(pairs))

@@ -8,9 +8,11 @@ import (
 	"sync/atomic"
 
 	sqlite "github.com/ncruces/go-sqlite3/driver"
+
+	"github.com/redrivectl/redrivectl/internal/parsed"
 )
 
-// CountStatements reopens l over a connector that counts what is prepared, and
+// CountStatements reopens l over a connector that counts what is run, and
 // returns the count so far.
 func (l *Ledger) CountStatements() func() int {
 	var n atomic.Int64
@@ -19,7 +21,7 @@ func (l *Ledger) CountStatements() func() int {
 		panic(err)
 	}
 	old := l.db
-	l.db = sql.OpenDB(counting{c, &n})
+	l.db = parsed.New(sql.OpenDB(counting{c, &n}))
 	_ = old.Close()
 	return func() int { return int(n.Load()) }
 }
@@ -45,8 +47,23 @@ type countingConn struct {
 }
 
 func (c countingConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	c.n.Add(1)
-	return c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
+	s, err := c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
+	return countingStmt{s, c.n}, err
+}
+
+type countingStmt struct {
+	driver.Stmt
+	n *atomic.Int64
+}
+
+func (s countingStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	s.n.Add(1)
+	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
+}
+
+func (s countingStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	s.n.Add(1)
+	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
 }
 
 func (c countingConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
@@ -60,7 +77,7 @@ func (l *Ledger) loseCommits() error {
 		return err
 	}
 	old := l.db
-	l.db = sql.OpenDB(losing{c})
+	l.db = parsed.New(sql.OpenDB(losing{c}))
 	return old.Close()
 }
 

@@ -3,7 +3,6 @@ package sqlledger
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/ledger"
@@ -15,9 +14,19 @@ var historyColumns = []string{
 	"error_class", "effect", "request_id", "resolution", "late_accept", "send_deadline",
 }
 
-// event is one line of the history as the database aggregates it.
+// What a history must tell of the attempts, and what else of the events.
+var (
+	attemptColumns = []string{
+		"job_key", "consumer", "seq", "at", "from_state", "to_state", "attempt", "error_class", "effect", "request_id",
+		"resolution", "send_deadline",
+	}
+	eventColumns = []string{"actor", "run", "reason"}
+)
+
+// event is one line of the history, read by itself or from the database's
+// aggregate.
 type event struct {
-	Seq          int64  `json:"seq"`
+	Seq          int    `json:"seq"`
 	At           any    `json:"at"`
 	Actor        string `json:"actor"`
 	From         string `json:"from_state"`
@@ -29,7 +38,6 @@ type event struct {
 	Effect       string `json:"effect"`
 	RequestID    string `json:"request_id"`
 	Resolution   string `json:"resolution"`
-	LateAccept   int    `json:"late_accept"`
 	SendDeadline any    `json:"send_deadline"`
 
 	at, deadline time.Time
@@ -57,8 +65,17 @@ func decodeEvents(v any, f TimeFormat) (es []event, kept bool, err error) {
 			return nil, false, fmt.Errorf("ledger history: %w", err)
 		}
 	}
-	slices.SortFunc(es, func(a, b event) int { return int(a.Seq - b.Seq) })
 	return es, true, nil
+}
+
+// event decodes a line that was read by itself.
+func (r *record) event(f TimeFormat) event {
+	return event{
+		Seq: r.number("seq"), Actor: r.text("actor"), From: r.text("from_state"), To: r.text("to_state"),
+		Attempt: r.number("attempt"), Run: r.text("run"), Reason: r.text("reason"),
+		ErrorClass: r.text("error_class"), Effect: r.text("effect"), RequestID: r.text("request_id"),
+		Resolution: r.text("resolution"), at: r.time("at", f), deadline: r.time("send_deadline", f),
+	}
 }
 
 // decodeJSONTime reads a number as exact as milliseconds need it.

@@ -23,7 +23,7 @@ func (l *Ledger) Insert(ctx context.Context, rows ...ledger.NewRow) error {
 	if err != nil {
 		return err
 	}
-	tx, err := l.db.BeginTx(ctx, nil)
+	tx, err := l.db.Begin(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("enqueue in ledger: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 type layout struct {
 	columns []string
 	history bool
+	get     map[bool]string // the statement that reads keys, by whether it reads events
 }
 
 func (y *layout) has(own string) bool { return slices.Contains(y.columns, own) }
@@ -54,6 +55,7 @@ func (l *Ledger) tableLayout(ctx context.Context, q querier) (*layout, error) {
 	if m := y.missing(neededToRead); len(m) > 0 {
 		return nil, fmt.Errorf("ledger table %s: %w: no column for %s", l.cfg.Table, ErrSchema, strings.Join(m, ", "))
 	}
+	y.get = map[bool]string{false: l.getStatement(y, false), true: l.getStatement(y, true)}
 	l.layout = y
 	return y, nil
 }

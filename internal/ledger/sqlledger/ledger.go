@@ -13,6 +13,7 @@ import (
 	_ "github.com/ncruces/go-sqlite3/driver" // the "sqlite3" driver
 
 	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/parsed"
 	"github.com/redrivectl/redrivectl/internal/wal"
 )
 
@@ -26,7 +27,11 @@ var ErrSchema = errors.New("table cannot serve as a ledger")
 type Ledger struct {
 	cfg Config
 	sql dialect
-	db  *sql.DB
+	// db is one connection, for reads and changes alike: of several each throws away
+	// what it has read whenever another one writes.
+	db *parsed.DB
+	// scans are connections for those who ask again while they read.
+	scans *sql.DB
 
 	mu     sync.Mutex
 	layout *layout // nil until the table was found
@@ -55,23 +60,36 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
-	l := &Ledger{cfg: cfg, sql: d, db: db}
-	if err := db.PingContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", or(cfg.Path, "by dsn"), cfg.quiet(err)), db.Close())
+	db.SetMaxOpenConns(1)
+	scans, err := sql.Open("sqlite3", cfg.source()+"&_pragma=query_only(1)")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open ledger: %w", err), db.Close())
 	}
-	if cfg.Create {
-		if _, err := wal.Set(ctx, db); err != nil {
-			return nil, errors.Join(fmt.Errorf("make ledger: %w", err), db.Close())
-		}
-	}
-	if _, err := l.tableLayout(ctx, db); err != nil && !errors.Is(err, ErrSchema) {
-		return nil, errors.Join(err, db.Close())
+	l := &Ledger{cfg: cfg, sql: d, db: parsed.New(db), scans: scans}
+	if err := l.ready(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
+// ready opens the first connection.
+func (l *Ledger) ready(ctx context.Context) error {
+	if err := l.db.PingContext(ctx); err != nil {
+		return fmt.Errorf("open ledger %s: %w", or(l.cfg.Path, "by dsn"), l.cfg.quiet(err))
+	}
+	if l.cfg.Create {
+		if _, err := wal.Set(ctx, l.db.DB); err != nil {
+			return fmt.Errorf("make ledger: %w", err)
+		}
+	}
+	if _, err := l.tableLayout(ctx, l.db); err != nil && !errors.Is(err, ErrSchema) {
+		return err
+	}
+	return nil
+}
+
 // Close closes the database.
-func (l *Ledger) Close() error { return l.db.Close() }
+func (l *Ledger) Close() error { return errors.Join(l.scans.Close(), l.db.Close()) }
 
 // Commits counts the transactions of changes that this process has committed, for
 // measuring.
@@ -86,7 +104,7 @@ func (l *Ledger) Init(ctx context.Context) error {
 	if len(l.cfg.Columns) > 0 || len(l.cfg.Statements) > 0 || strings.Contains(l.cfg.Table, ".") {
 		return fmt.Errorf("make ledger: table %s is mapped to the application's own columns", l.cfg.Table)
 	}
-	if _, err := l.db.ExecContext(ctx, l.sql.ddl(l.cfg.Table, l.cfg.HistoryTable)); err != nil {
+	if _, err := l.db.DB.ExecContext(ctx, l.sql.ddl(l.cfg.Table, l.cfg.HistoryTable)); err != nil {
 		return fmt.Errorf("make ledger table %s: %w", l.cfg.Table, err)
 	}
 	_, err := l.tableLayout(ctx, l.db)

@@ -2,7 +2,6 @@ package sqlledger
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +12,8 @@ import (
 	"github.com/redrivectl/redrivectl/internal/ledger"
 )
 
-// Get answers with one query per 500 keys: the rows, each with its history
-// aggregated beside it.
+// Get answers with one query per 500 keys: the rows, and the lines of their
+// history.
 func (l *Ledger) Get(ctx context.Context, keys []ledger.Key) []ledger.Lookup {
 	return l.get(ctx, l.db, keys, false)
 }
@@ -28,22 +27,22 @@ func (l *Ledger) get(ctx context.Context, q querier, keys []ledger.Key, events b
 }
 
 func (l *Ledger) getBatch(ctx context.Context, q querier, keys []ledger.Key, events bool) []ledger.Lookup {
-	var found map[ledger.Key]ledger.Lookup
+	var rows map[ledger.Key]*found
 	lay, err := l.tableLayout(ctx, q)
 	if err == nil {
-		found, err = l.query(ctx, q, lay, keys, events)
+		rows, err = l.query(ctx, q, lay, keys, events)
 	}
 	out := make([]ledger.Lookup, len(keys))
 	for i, k := range keys {
-		switch at, ok := found[l.scopedKey(lay, k)]; {
+		switch f := rows[l.scopedKey(lay, k)]; {
 		case err != nil:
 			out[i] = ledger.Lookup{Found: ledger.Unreadable, Err: err}
 		case !plain(k):
 			out[i] = ledger.Lookup{Found: ledger.Unreadable, Err: fmt.Errorf("ledger key %q is no plain text", k.JobKey)}
-		case !ok:
+		case f == nil || f.rows == 0:
 			out[i] = ledger.Lookup{Found: ledger.Missing}
 		default:
-			out[i] = at
+			out[i] = f.lookup(events)
 		}
 	}
 	return out
@@ -64,44 +63,83 @@ func (l *Ledger) scopedKey(lay *layout, k ledger.Key) ledger.Key {
 	return ledger.Key{JobKey: k.JobKey, Consumer: or(k.Consumer, l.cfg.Consumer)}
 }
 
-// query maps each key of the table to its row, or to why that cannot be read.
-func (l *Ledger) query(ctx context.Context, q querier, lay *layout, keys []ledger.Key, events bool) (map[ledger.Key]ledger.Lookup, error) {
-	asked, err := l.keysJSON(lay, keys)
+// query maps each key of the table to what was found of it.
+func (l *Ledger) query(ctx context.Context, q querier, lay *layout, keys []ledger.Key, events bool) (map[ledger.Key]*found, error) {
+	statement, name, asked := l.cfg.Statements["get"], "keys", keysJSON
+	own := statement == ""
+	if own {
+		statement, name, asked = lay.get[events], "pairs", pairsJSON
+	}
+	list, err := asked(l.askedFor(lay, keys))
 	if err != nil {
 		return nil, fmt.Errorf("read ledger: %w", err)
 	}
-	found := map[ledger.Key]ledger.Lookup{}
-	statement := l.statement("get", l.selectRows(lay)+l.whereKeys(lay))
-	err = l.each(ctx, q, statement, params{"keys": asked}, events, func(lk ledger.Lookup) error {
-		k := l.scopedKey(lay, lk.Row.Key)
-		if _, twice := found[k]; twice {
-			lk = ledger.Lookup{Found: ledger.Unreadable, Err: fmt.Errorf("ledger has several rows for job key %q", k.JobKey)}
+	rows := make(map[ledger.Key]*found, len(keys))
+	err = l.each(ctx, q, statement, params{name: list}, func(r *record) error {
+		k := l.scopedKey(lay, r.key())
+		f := rows[k]
+		if f == nil {
+			f = &found{kept: own && lay.history}
+			rows[k] = f
 		}
-		found[k] = lk
+		if own && r.value("seq") != nil {
+			f.addEvent(r, l.cfg.TimeFormat)
+		} else {
+			f.addRow(r, l.cfg.TimeFormat)
+		}
 		return nil
 	})
-	return found, err
+	return rows, err
 }
 
-func (l *Ledger) keysJSON(lay *layout, keys []ledger.Key) (string, error) {
+// askedFor are the keys as the table has them.
+func (l *Ledger) askedFor(lay *layout, keys []ledger.Key) []ledger.Key {
+	asked := make([]ledger.Key, 0, len(keys))
+	for _, k := range keys {
+		if plain(k) {
+			asked = append(asked, l.scopedKey(lay, k))
+		}
+	}
+	return asked
+}
+
+// keysJSON is :keys, as a configured statement is given them.
+func keysJSON(keys []ledger.Key) (string, error) {
 	type pair struct {
 		JobKey   string `json:"job_key"`
 		Consumer string `json:"consumer"`
 	}
-	ps := make([]pair, 0, len(keys))
-	for _, k := range keys {
-		if plain(k) {
-			k = l.scopedKey(lay, k)
-			ps = append(ps, pair(k))
-		}
+	ps := make([]pair, len(keys))
+	for i, k := range keys {
+		ps[i] = pair(k)
 	}
 	b, err := json.Marshal(ps)
 	return string(b), err
 }
 
-// each runs a row statement. A row that does not decode is an unreadable
-// look-up with its key, as far as that is known, and does not end the query.
-func (l *Ledger) each(ctx context.Context, q querier, statement string, p params, events bool, do func(ledger.Lookup) error) (err error) {
+// pairsJSON is an object whose members are the job keys with their consumers, the
+// form that SQLite takes apart with least effort. A job key may be there twice.
+func pairsJSON(keys []ledger.Key) (string, error) {
+	b := []byte{'{'}
+	for i, k := range keys {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		name, err := json.Marshal(k.JobKey)
+		if err != nil {
+			return "", err
+		}
+		value, err := json.Marshal(k.Consumer)
+		if err != nil {
+			return "", err
+		}
+		b = append(append(append(b, name...), ':'), value...)
+	}
+	return string(append(b, '}')), nil
+}
+
+// each runs a row statement, and calls do for every line of its answer.
+func (l *Ledger) each(ctx context.Context, q querier, statement string, p params, do func(*record) error) (err error) {
 	query, args, err := l.sql.bind(statement, p)
 	if err != nil {
 		return fmt.Errorf("read ledger: %w", err)
@@ -115,12 +153,12 @@ func (l *Ledger) each(ctx context.Context, q querier, statement string, p params
 	if err != nil {
 		return fmt.Errorf("read ledger: %w", err)
 	}
+	r := newRecord(names)
 	for rows.Next() {
-		r, err := scanRecord(rows, names)
-		if err != nil {
+		if err := r.scan(rows); err != nil {
 			return fmt.Errorf("read ledger: %w", err)
 		}
-		if err := do(r.lookup(l.cfg.TimeFormat, events)); err != nil {
+		if err := do(r); err != nil {
 			return err
 		}
 	}
@@ -128,22 +166,6 @@ func (l *Ledger) each(ctx context.Context, q querier, statement string, p params
 		return fmt.Errorf("read ledger: %w", err)
 	}
 	return nil
-}
-
-func scanRecord(rows *sql.Rows, names []string) (record, error) {
-	values := make([]any, len(names))
-	into := make([]any, len(names))
-	for i := range values {
-		into[i] = &values[i]
-	}
-	if err := rows.Scan(into...); err != nil {
-		return record{}, err
-	}
-	r := record{values: make(map[string]any, len(names))}
-	for i, n := range names {
-		r.values[n] = values[i]
-	}
-	return r, nil
 }
 
 // History is one row with its events.
@@ -167,7 +189,10 @@ func (l *Ledger) Scan(ctx context.Context, w ledger.Window, each func(ledger.Row
 		return err
 	}
 	statement := l.statement("scan", l.selectRows(lay)+where)
-	return l.each(ctx, l.db, statement, p, false, func(lk ledger.Lookup) error {
+	return l.each(ctx, l.scans, statement, p, func(r *record) error {
+		f := &found{}
+		f.addRow(r, l.cfg.TimeFormat)
+		lk := f.lookup(false)
 		if lk.Found != ledger.Present {
 			return fmt.Errorf("scan ledger: %w", lk.Err)
 		}

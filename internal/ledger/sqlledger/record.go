@@ -1,6 +1,8 @@
 package sqlledger
 
 import (
+	"cmp"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,11 +11,36 @@ import (
 	"github.com/redrivectl/redrivectl/internal/ledger"
 )
 
-// record is one row as the driver returned it, by this package's names. The
-// first value that does not decode is kept; the others are then not trusted.
+// record is one line of an answer as the driver returned it, by this package's
+// names. The first value that does not decode is kept; the others are then not
+// trusted.
 type record struct {
-	values map[string]any
+	at     map[string]int // column by name
+	values []any
+	into   []any // where the values are
 	err    error
+}
+
+func newRecord(names []string) *record {
+	r := &record{at: make(map[string]int, len(names)), values: make([]any, len(names)), into: make([]any, len(names))}
+	for i, n := range names {
+		r.at[n], r.into[i] = i, &r.values[i]
+	}
+	return r
+}
+
+// scan reads the next line in the place of the last.
+func (r *record) scan(rows *sql.Rows) error {
+	r.err = nil
+	return rows.Scan(r.into...)
+}
+
+// value is nil where the answer has no such column.
+func (r *record) value(name string) any {
+	if i, ok := r.at[name]; ok {
+		return r.values[i]
+	}
+	return nil
 }
 
 func (r *record) fail(name string, v any) {
@@ -23,7 +50,7 @@ func (r *record) fail(name string, v any) {
 }
 
 func (r *record) text(name string) string {
-	switch x := r.values[name].(type) {
+	switch x := r.value(name).(type) {
 	case nil:
 		return ""
 	case string:
@@ -32,6 +59,8 @@ func (r *record) text(name string) string {
 		return string(x)
 	case int64:
 		return strconv.FormatInt(x, 10)
+	case time.Time:
+		return x.Format(time.RFC3339Nano) // the driver takes such a text for a time, and only where it comes out the same
 	default:
 		r.fail(name, x)
 		return ""
@@ -39,7 +68,7 @@ func (r *record) text(name string) string {
 }
 
 func (r *record) number(name string) int {
-	switch x := r.values[name].(type) {
+	switch x := r.value(name).(type) {
 	case nil:
 		return 0
 	case int64:
@@ -57,45 +86,89 @@ func (r *record) number(name string) int {
 }
 
 func (r *record) flag(name string) bool {
-	if b, ok := r.values[name].(bool); ok {
+	if b, ok := r.value(name).(bool); ok {
 		return b
 	}
 	return r.number(name) != 0
 }
 
 func (r *record) time(name string, f TimeFormat) time.Time {
-	t, err := f.decode(r.values[name])
+	t, err := f.decode(r.value(name))
 	if err != nil {
-		r.fail(name, r.values[name])
+		r.fail(name, r.value(name))
 	}
 	return t
 }
 
-// lookup decodes the record. The key is there even where the rest is unreadable.
-func (r *record) lookup(f TimeFormat, events bool) ledger.Lookup {
-	row := r.row(f)
-	history, kept, err := decodeEvents(r.values["events"], f)
-	if r.err == nil {
-		r.err = err
+// key is the key of a row or of a line of its history.
+func (r *record) key() ledger.Key {
+	return ledger.Key{JobKey: r.text("job_key"), Consumer: r.text("consumer")}
+}
+
+// found is what was read of one key so far, in any order. The key of the row is
+// there even where the rest is unreadable.
+type found struct {
+	row     ledger.Row
+	rows    int // of the table; more than one is a fault
+	history []event
+	kept    bool // there is a history
+	err     error
+}
+
+func (f *found) fail(err error) {
+	if f.err == nil {
+		f.err = err
 	}
-	if r.err == nil && !slices.Contains(ledger.States, row.State) {
+}
+
+// addRow decodes the row, and its events where the statement aggregates them.
+func (f *found) addRow(r *record, t TimeFormat) {
+	row := r.row(t)
+	if !slices.Contains(ledger.States, row.State) {
 		r.fail("state", strconv.Quote(string(row.State)))
 	}
-	if r.err != nil {
-		return ledger.Lookup{Found: ledger.Unreadable, Row: ledger.Row{Key: row.Key}, Err: r.err}
+	f.row, f.rows = row, f.rows+1
+	switch {
+	case f.rows > 1:
+		f.err = fmt.Errorf("ledger has several rows for job key %q", row.JobKey)
+	case r.err != nil:
+		f.fail(r.err)
 	}
-	if kept {
-		row.Attempts = withUnrecorded(row, history)
+	if es, kept, err := decodeEvents(r.value("events"), t); err != nil {
+		f.fail(err)
+	} else if kept {
+		f.history, f.kept = es, true
+	}
+}
+
+// addEvent decodes a line of the history that was read by itself.
+func (f *found) addEvent(r *record, t TimeFormat) {
+	e := r.event(t)
+	if r.err != nil {
+		f.fail(fmt.Errorf("ledger history: %w", r.err))
+	}
+	f.history = append(f.history, e)
+}
+
+// lookup is the answer, once everything was read.
+func (f *found) lookup(events bool) ledger.Lookup {
+	if f.err != nil {
+		return ledger.Lookup{Found: ledger.Unreadable, Row: ledger.Row{Key: f.row.Key}, Err: f.err}
+	}
+	slices.SortFunc(f.history, func(a, b event) int { return cmp.Compare(a.Seq, b.Seq) })
+	row := f.row
+	if f.kept {
+		row.Attempts = withUnrecorded(row, f.history)
 	}
 	if events {
-		row.Events = eventsOf(history)
+		row.Events = eventsOf(f.history)
 	}
 	return ledger.Lookup{Found: ledger.Present, Row: row}
 }
 
 func (r *record) row(f TimeFormat) ledger.Row {
 	return ledger.Row{
-		Key:           ledger.Key{JobKey: r.text("job_key"), Consumer: r.text("consumer")},
+		Key:           r.key(),
 		State:         ledger.State(r.text("state")),
 		Attempt:       r.number("attempt"),
 		Run:           r.text("run"),

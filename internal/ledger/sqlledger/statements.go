@@ -36,14 +36,50 @@ func (l *Ledger) statement(name, own string) string { return or(l.cfg.Statements
 
 // selectRows reads what exists of a row, by this package's names.
 func (l *Ledger) selectRows(lay *layout) string {
+	cols := append(l.rowColumns(lay), l.eventsColumn(lay)+" AS events")
+	return "SELECT " + strings.Join(cols, ", ") + " FROM " + l.quoted(l.cfg.Table) + " d"
+}
+
+func (l *Ledger) rowColumns(lay *layout) []string {
 	var cols []string
 	for _, name := range rowColumns {
 		if lay.has(name) {
 			cols = append(cols, l.col(name)+" AS "+l.sql.quote(name))
 		}
 	}
-	cols = append(cols, l.newerSent(lay)+" AS newer_sent", l.eventsColumn(lay)+" AS events")
-	return "SELECT " + strings.Join(cols, ", ") + " FROM " + l.quoted(l.cfg.Table) + " d"
+	return append(cols, l.newerSent(lay)+" AS newer_sent")
+}
+
+// getStatement reads the rows of the keys in :pairs and, in the same statement so
+// that they belong together, the lines of their history: taking those one by one
+// costs a fraction of what aggregating them does. A line is what has a seq. Without
+// events what only they tell is left out.
+func (l *Ledger) getStatement(lay *layout, events bool) string {
+	lines := slices.Clone(attemptColumns)
+	if events {
+		lines = append(lines, eventColumns...)
+	}
+	rows := "SELECT " + strings.Join(l.rowColumns(lay), ", ")
+	history := "SELECT "
+	for _, name := range append(slices.Clone(rowColumns), "newer_sent") {
+		switch i := slices.Index(lines, name); {
+		case name != "newer_sent" && !lay.has(name):
+		case i < 0:
+			history += "NULL, "
+		default:
+			history += "h." + name + ", "
+			lines = slices.Delete(lines, i, i+1)
+		}
+	}
+	for _, name := range lines {
+		rows += ", NULL AS " + name
+	}
+	rows += " FROM " + l.quoted(l.cfg.Table) + " d" + l.whereKeys(lay, l.col("job_key"), l.col("consumer"))
+	if !lay.history {
+		return rows
+	}
+	return rows + " UNION ALL " + history + "h." + strings.Join(lines, ", h.") +
+		" FROM " + l.quoted(l.cfg.HistoryTable) + " h" + l.whereKeys(lay, "h.job_key", "h.consumer")
 }
 
 // newerSent asks for a committed row of the same subject with a newer version.
@@ -84,12 +120,11 @@ func (l *Ledger) eventsColumn(lay *layout) string {
 	return "(SELECT " + l.sql.events(pairs) + " FROM " + l.quoted(l.cfg.HistoryTable) + " h WHERE " + where + ")"
 }
 
-func (l *Ledger) whereKeys(lay *layout) string {
-	cols := l.col("job_key")
+func (l *Ledger) whereKeys(lay *layout, jobKey, consumer string) string {
 	if lay.has("consumer") {
-		cols = "(" + cols + ", " + l.col("consumer") + ")"
+		jobKey = "(" + jobKey + ", " + consumer + ")"
 	}
-	return " WHERE " + cols + " IN (" + l.sql.keys(lay.has("consumer")) + ")"
+	return " WHERE " + jobKey + " IN (" + l.sql.keys(lay.has("consumer")) + ")"
 }
 
 // windowClause is the condition, order and bound of a scan with its parameters.
