@@ -92,7 +92,7 @@ func TestOrder(t *testing.T) {
 			func(r *redrive.Report) { r.Redriven = 1 }, nil, 1, 0,
 		},
 		{
-			"ack's reply lost", "ack", errLost, all + " release", nil, redrive.RunInterrupted, "queued 2",
+			"ack's reply lost", "ack", errLost, "log:intent ledger publish log:publish ack ack log:ack release", nil, redrive.RunInterrupted, "queued 2",
 			func(r *redrive.Report) { r.Unknown = 1 }, func(r *redrive.Report) { r.Unknown = 1 }, 1, 0,
 		},
 		{

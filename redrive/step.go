@@ -408,44 +408,6 @@ func (s *session) unsent(w *work, r broker.Result) ItemEnd {
 	}
 }
 
-// acknowledge is step 6: exactly the received copies whose publish is recorded,
-// or which are settled or discarded, with their archive written.
-func (s *session) acknowledge(ctx context.Context, ws []*work) ([]*work, error) {
-	crash.At("run.5.recorded")
-	if err := s.lease.check(ctx); err != nil {
-		return nil, err
-	}
-	ds := make([]broker.Delivery, len(ws))
-	for i, w := range ws {
-		ds[i] = w.delivery
-	}
-	rs := inBatches(ds, s.caps.MaxBatch, func(ds []broker.Delivery) []broker.Result { return s.Broker.Ack(ctx, ds) })
-	crash.At("run.6.acknowledged")
-	recs := make([]audit.Record, len(ws))
-	for i, w := range ws {
-		recs[i] = s.outcomeRecord(w, audit.StepAck, rs[i])
-	}
-	if err := s.record(ctx, recs...); err != nil {
-		return nil, err
-	}
-	crash.At("run.6.recorded")
-	for i, w := range ws {
-		switch {
-		case rs[i].Outcome == broker.Done:
-			s.tracker.end(w.index, endOf(w.action))
-		case s.deny("delete from "+s.plan.Entity, rs[i]):
-			s.tracker.end(w.index, ItemEnd{endUnknown, "ack"})
-			s.setAside(w.delivery)
-		case rs[i].Outcome == broker.Refused && s.again(w):
-			s.giveBack(ctx, w) // another delivery of this copy may be acknowledged
-		default: // it may still be there, for resume to find
-			s.tracker.end(w.index, ItemEnd{endUnknown, "ack"})
-			s.setAside(w.delivery)
-		}
-	}
-	return nil, nil
-}
-
 // mayStart refuses what is new once the plan has expired.
 func (s *session) mayStart() error {
 	if now := s.Now(); !now.Before(s.plan.ExpiresAt) {

@@ -92,7 +92,7 @@ func (a *Account) find(ctx context.Context, named string) (*facts, error) {
 		if at.owner != "" {
 			in.QueueOwnerAWSAccountId = aws.String(at.owner)
 		}
-		out, err := client.GetQueueUrl(ctx, in)
+		out, err := client.GetQueueUrl(ctx, in, patiently)
 		if err != nil {
 			return nil, told(err)
 		}
@@ -100,7 +100,7 @@ func (a *Account) find(ctx context.Context, named string) (*facts, error) {
 	}
 	out, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 		QueueUrl: aws.String(at.url), AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
-	})
+	}, patiently)
 	if err != nil {
 		return nil, told(err)
 	}

@@ -36,7 +36,7 @@ var counts = []types.QueueAttributeName{
 }
 
 func (q *Queue) depth(ctx context.Context) (broker.Depth, error) {
-	out, err := q.client().GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: aws.String(q.facts.url), AttributeNames: counts})
+	out, err := q.client().GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: aws.String(q.facts.url), AttributeNames: counts}, patiently)
 	if err != nil {
 		return broker.Depth{}, fmt.Errorf("count %s: %w", q.facts.name, told(err))
 	}
@@ -50,7 +50,7 @@ func (q *Queue) sources(ctx context.Context) ([]string, error) {
 	var arns []string
 	pages := sqs.NewListDeadLetterSourceQueuesPaginator(q.client(), &sqs.ListDeadLetterSourceQueuesInput{QueueUrl: aws.String(q.facts.url)})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+		page, err := pages.NextPage(ctx, patiently)
 		if slices.Contains(unsupported, codeOf(err)) {
 			return nil, nil
 		}

@@ -147,7 +147,7 @@ func permission(action, queue string, err error) []broker.Finding {
 
 // moveTasks says whether SQS itself is moving messages out of the queue.
 func (q *Queue) moveTasks(ctx context.Context) ([]broker.Finding, error) {
-	out, err := q.client().ListMessageMoveTasks(ctx, &sqs.ListMessageMoveTasksInput{SourceArn: aws.String(q.facts.arn)})
+	out, err := q.client().ListMessageMoveTasks(ctx, &sqs.ListMessageMoveTasksInput{SourceArn: aws.String(q.facts.arn)}, patiently)
 	switch {
 	case errors.Is(told(err), broker.ErrDenied):
 		return []broker.Finding{finding(broker.Doubtful, "move_task", "sqs:ListMessageMoveTasks is denied: whether SQS moves messages by itself is not known")}, nil

@@ -5,8 +5,9 @@
 // they seem to: a delete with an old receipt succeeds without deleting, a FIFO
 // send inside the deduplication window succeeds without delivering, and a batch
 // that succeeds may hold entries that failed. What the service does not prove is
-// Unknown here. Nothing is retried, neither by this package nor by the client
-// under it. The rules are the service's API reference and developer guide.
+// Unknown here. What sends, receives or deletes is tried once, by this package and
+// by the client under it; only a question that changes nothing is repeated. The
+// rules are the service's API reference and developer guide.
 package sqs
 
 import (
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -106,6 +108,10 @@ func (a *Account) client(region string) *sqs.Client {
 	a.clients[region] = c
 	return c
 }
+
+// patiently lets the client repeat a question that changes nothing, as it does by
+// itself where nobody forbids it: three times at most, with growing waits.
+func patiently(o *sqs.Options) { o.Retryer = retry.NewStandard() }
 
 // Queue is one dead-letter queue with its destinations.
 type Queue struct {
