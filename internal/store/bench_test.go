@@ -2,11 +2,15 @@ package store_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
+	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/reconcile"
+	"github.com/redrivectl/redrivectl/redrive"
 )
 
 // nothing is a log that makes the same records and writes none of them.
@@ -93,4 +97,51 @@ func BenchmarkVerify(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100_000, "ns/record")
+}
+
+// BenchmarkLookUps asks what a run's re-check asks of 80 jobs, each time after
+// something was appended.
+func BenchmarkLookUps(b *testing.B) {
+	f := open(b)
+	const all, asked = 10_000, 80
+	rows := make([]ledger.Row, all)
+	for i := range rows {
+		rows[i] = ledger.Row{Key: ledger.Key{JobKey: fmt.Sprintf("op-%08d", i), Consumer: "mailer"}, State: ledger.Failed, Attempt: 1, UpdatedAt: time.Now()}
+	}
+	if err := f.Remember(context.Background(), "jobs", rows); err != nil {
+		b.Fatal(err)
+	}
+	for i := range 30 {
+		appendN(b, f.Store, 1000+i%2)
+	}
+	keys, jobKeys, ids := make([]ledger.Key, asked), make([]string, asked), make([]redrive.Identity, asked)
+	holds, payloads := make([]reconcile.HoldID, asked), make([]string, asked)
+	for i := range keys {
+		keys[i], jobKeys[i] = rows[i*7].Key, rows[i*7].JobKey
+		ids[i] = redrive.Identity{JobKey: jobKeys[i], Entity: "mail-dlq", PayloadSHA256: audit.Hash([]byte(jobKeys[i]))}
+		holds[i], payloads[i] = reconcile.HoldID{Entity: "mail-dlq", Job: jobKeys[i]}, ids[i].PayloadSHA256
+	}
+	for _, look := range []struct {
+		name string
+		up   func(context.Context) error
+	}{
+		{"seen", func(ctx context.Context) error { _, err := f.Seen(ctx, "jobs", keys); return err }},
+		{"verdicts", func(ctx context.Context) error { _, err := f.LatestVerdicts(ctx, "mail", jobKeys); return err }},
+		{"holds", func(ctx context.Context) error { _, err := f.HoldsOf(ctx, holds); return err }},
+		{"tried", func(ctx context.Context) error { _, err := f.TriedBefore(ctx, payloads); return err }},
+		{"published", func(ctx context.Context) error { _, err := f.PublishedOf(ctx, ids, "r-1"); return err }},
+		{"replaced", func(ctx context.Context) error { _, err := f.ReplacedOf(ctx, ids, "r-1"); return err }},
+	} {
+		b.Run(look.name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				appendN(b, f.Store, 10)
+				b.StartTimer()
+				if err := look.up(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/asked, "ns/job")
+		})
+	}
 }
