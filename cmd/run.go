@@ -150,7 +150,7 @@ do so from any terminal that shares the store.`,
 	return exits(c, exitPartly, exitRefused, exitAudit, exitGate, exitInterrupted)
 }
 
-// readyPlan is a plan that was found, with what carries it out.
+// readyPlan is a plan that was found, open, with what carries it out.
 type readyPlan struct {
 	redrive.Frozen
 	runner *redrive.Runner
@@ -169,7 +169,10 @@ func (a *app) ready(ctx context.Context, prefix string) (readyPlan, error) {
 		return readyPlan{}, notFound("plan", prefix, err)
 	}
 	r, err := a.runner(ctx, p.Queue, st)
-	return readyPlan{p, r}, errors.Join(err, p.Items.Close()) // the run opens it anew
+	if err != nil {
+		return readyPlan{}, errors.Join(err, p.Items.Close())
+	}
+	return readyPlan{p, r}, nil
 }
 
 func (o *runOptions) run(ctx context.Context) error {
@@ -177,6 +180,11 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return errors.Join(o.ask(ctx, r), r.Items.Close())
+}
+
+// ask checks the plan, or carries it out once the person has said yes.
+func (o *runOptions) ask(ctx context.Context, r readyPlan) error {
 	carried, err := o.app.carried(o.approvals)
 	if err != nil {
 		return err
@@ -198,7 +206,7 @@ func (o *runOptions) run(ctx context.Context) error {
 		return err
 	}
 	r.runner.WaitAtGate = o.wait.waits(o.app)
-	ended, err := r.runner.Run(ctx, string(r.ID))
+	ended, err := r.runner.RunOpened(ctx, r.Frozen)
 	return o.app.reportRun(ended, r.Queue, r.show(), err)
 }
 

@@ -3,6 +3,7 @@ package redrive
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
@@ -42,16 +44,22 @@ type Items struct {
 	at   []int64     // where each item stands in it, and where the last one ends
 
 	n        int
-	once     sync.Once          // what follows is made of the list when it is asked for
-	index    map[[16]byte]int32 // by digest of the copy's name
+	once     sync.Once // what follows is completed when it is asked for
+	index    []place   // by digest of the copy's name
 	actions  map[reconcile.Action]int
 	classes  map[classify.Class]int
 	groups   []int32 // the ordering group of each; 0: none. nil: no item has one
 	groupsOf map[string]int32
 }
 
+// place is where the item of a copy stands in its plan.
+type place struct {
+	name [16]byte
+	item int32
+}
+
 func inMemory(list []Item) *Items {
-	is := newItems(0)
+	is := newItems()
 	is.list, is.n = list, len(list)
 	return is
 }
@@ -60,20 +68,25 @@ func inMemory(list []Item) *Items {
 // nothing of that, so it is not made before.
 func (is *Items) known() *Items {
 	is.once.Do(func() {
+		is.index = slices.Grow(is.index, len(is.list))
 		for i := range is.list {
 			is.know(i, &is.list[i])
 		}
+		slices.SortFunc(is.index, func(a, b place) int {
+			return cmp.Or(bytes.Compare(a.name[:], b.name[:]), int(b.item-a.item))
+		})
+		is.groupsOf = nil
 	})
 	return is
 }
 
-func newItems(n int) *Items {
-	return &Items{index: make(map[[16]byte]int32, n), actions: map[reconcile.Action]int{}, classes: map[classify.Class]int{}, groupsOf: map[string]int32{}}
+func newItems() *Items {
+	return &Items{actions: map[reconcile.Action]int{}, classes: map[classify.Class]int{}, groupsOf: map[string]int32{}}
 }
 
 // know takes up what is kept of item n, which is the next.
 func (is *Items) know(n int, it *Item) {
-	is.index[nameDigest(it.Copy.String())] = int32(n)
+	is.index = append(is.index, place{nameDigest(it.Copy.String()), int32(n)})
 	is.actions[it.Action]++
 	is.classes[it.Class]++
 	if it.OrderKey == "" && is.groups == nil {
@@ -131,8 +144,12 @@ func (is *Items) each(do func(i int, it *Item)) error {
 
 // find is the item of a copy, by what records call the copy.
 func (is *Items) find(copyName string) (int, bool) {
-	i, ok := is.known().index[nameDigest(copyName)]
-	return int(i), ok
+	name := nameDigest(copyName)
+	n, ok := slices.BinarySearchFunc(is.known().index, name[:], func(p place, name []byte) int { return bytes.Compare(p.name[:], name) })
+	if !ok {
+		return 0, false
+	}
+	return int(is.index[n].item), true
 }
 
 func (is *Items) of(c broker.CopyID) (int, bool) { return is.find(c.String()) }
@@ -148,12 +165,14 @@ func (is *Items) group(i int) int32 {
 // grouped reports that an item has an ordering group.
 func (is *Items) grouped() bool { return is.known().groups != nil }
 
-// Close lets the file go.
+// Close lets the file go. A second one does nothing.
 func (is *Items) Close() error {
 	if is == nil || is.file == nil {
 		return nil
 	}
-	return is.file.Close()
+	file := is.file
+	is.file = nil
+	return file.Close()
 }
 
 // hiddenFile has no name, or where a system does not permit that of an open file, one
@@ -220,8 +239,8 @@ func (s *Spool) Freeze(id PlanID) (Frozen, error) {
 	if err != nil {
 		return Frozen{}, fmt.Errorf("hold the plan: %w", err)
 	}
-	items := newItems(int(size / 1000))
-	items.file = s.file
+	items, about := newItems(), int(size/1000)
+	items.file, items.index, items.at = s.file, make([]place, 0, about), make([]int64, 0, about)
 	p, err := readPlan(io.NewSectionReader(s.file, 0, size), true, func(it Item, from, to int64) {
 		items.know(items.n, &it)
 		items.n++

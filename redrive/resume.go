@@ -43,7 +43,9 @@ func (r *Runner) taken(ctx context.Context, rr RunRecord, p Frozen) (*session, e
 		return nil, err
 	}
 	rec.Reason = firstOf(r.Reason, rec.Reason)
-	lease, err := r.Runs.Resume(ctx, rr.ID, r.begin(p.ID, rr.ID), rec)
+	b := r.begin(p.ID, rr.ID)
+	b.Opened = &p
+	lease, err := r.Runs.Resume(ctx, rr.ID, b, rec)
 	if err != nil {
 		return nil, err // it names the run, or whoever has the queue
 	}

@@ -103,9 +103,28 @@ type Ended struct {
 // run ended early: ErrRefused (never begun, expired, revoked), ErrGate,
 // audit.ErrNotWritable, audit.ErrFenced, ctx's, or a failure.
 func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
-	id, rec, err := r.starting(ctx, prefix)
+	p, err := r.Plans.OpenPlan(ctx, prefix)
 	if err != nil {
-		return Ended{}, err
+		return Ended{}, fmt.Errorf("load plan %s: %w", prefix, err)
+	}
+	return r.RunOpened(ctx, p)
+}
+
+// RunOpened is Run of a plan that is open already, whose jobs it closes.
+func (r *Runner) RunOpened(ctx context.Context, opened Frozen) (Ended, error) {
+	s, err := r.started(ctx, opened)
+	if err != nil {
+		return Ended{}, errors.Join(err, opened.Items.Close())
+	}
+	return s.whole(ctx, func(ctx context.Context) error { return s.rest(ctx) })
+}
+
+// started begins the plan's run. The plan that runs is the one that was checked
+// as the run was made.
+func (r *Runner) started(ctx context.Context, opened Frozen) (*session, error) {
+	rec, err := r.startRecord(ctx, opened, r.NewRunID(), stepStart)
+	if err != nil {
+		return nil, err
 	}
 	check := func(p Frozen, as []Approval) error {
 		err := r.mayBegin(p, as)
@@ -114,25 +133,16 @@ func (r *Runner) Run(ctx context.Context, prefix string) (Ended, error) {
 		}
 		return err
 	}
-	p, lease, err := r.Runs.Begin(ctx, r.begin(id, RunID(rec.Run)), check, rec)
+	b := r.begin(opened.ID, RunID(rec.Run))
+	b.Opened = &opened
+	p, lease, err := r.Runs.Begin(ctx, b, check, rec)
 	if err != nil {
-		return Ended{}, err // it names the plan, or whoever was first
+		return nil, err // it names the plan, or whoever was first
 	}
 	crash.At("run.0.begun")
 	s := r.newSession(p, lease, nil, Pace{})
 	s.glass = rec.Details[audit.DetailBreakGlass]
-	return s.whole(ctx, func(ctx context.Context) error { return s.rest(ctx) })
-}
-
-// starting finds the plan and is the record of its run's start. What it loads is
-// let go: the plan that runs is the one that was checked as the run was made.
-func (r *Runner) starting(ctx context.Context, prefix string) (PlanID, audit.Record, error) {
-	p, err := r.Plans.OpenPlan(ctx, prefix)
-	if err != nil {
-		return "", audit.Record{}, fmt.Errorf("load plan %s: %w", prefix, err)
-	}
-	rec, err := r.startRecord(ctx, p, r.NewRunID(), stepStart)
-	return p.ID, rec, errors.Join(err, p.Items.Close())
+	return s, nil
 }
 
 func (r *Runner) begin(id PlanID, run RunID) Begin {

@@ -137,6 +137,7 @@ type Plans interface {
 // Begin is a request for a plan's one run.
 type Begin struct {
 	Plan   PlanID
+	Opened *Frozen // the plan, where it is open already
 	Run    RunID
 	Holder string
 	TTL    time.Duration
@@ -204,7 +205,9 @@ type Runs interface {
 	// Begin does in one transaction: open the plan as OpenPlan does, load its
 	// approvals, call check, insert the run (one per plan), take the lease on the
 	// dead-letter queue with a new fencing token, and write rec. A *TakenError names
-	// who was first. It returns the plan that check has seen.
+	// who was first. It returns the plan that check has seen. Of a plan that is open
+	// already it is made sure that the store's bytes still hash to its ID; then the
+	// jobs are those of b.Opened, which an error leaves open.
 	Begin(ctx context.Context, b Begin, check func(Frozen, []Approval) error, rec audit.Record) (Frozen, Lease, error)
 	// Resume takes the lease of a run that no longer lives, under a new token, and
 	// lifts its pause.

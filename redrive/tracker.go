@@ -27,7 +27,9 @@ const (
 type tracker struct {
 	mu      sync.Mutex
 	items   *Items
-	ends    []ItemEnd     // by index; zero: open
+	ends    []int32   // by index: which of kinds; 0: open
+	kinds   []ItemEnd // how items ended, each way once
+	kindOf  map[ItemEnd]int32
 	taken   []bool        // in the hands of a batch now
 	asking  []bool        // a receive asks for it now
 	blocked map[int32]int // ordering group to its first item that did not go out
@@ -39,9 +41,9 @@ type tracker struct {
 func newTracker(items *Items, ends map[string]ItemEnd) *tracker {
 	n := items.Len()
 	t := &tracker{
-		items: items, ends: make([]ItemEnd, n), taken: make([]bool, n), asking: make([]bool, n),
-		blocked: map[int32]int{},
-		counts:  Report{Planned: n, Remaining: n, Skipped: map[string]int{}},
+		items: items, ends: make([]int32, n), kinds: []ItemEnd{{}}, kindOf: map[ItemEnd]int32{{}: 0},
+		taken: make([]bool, n), asking: make([]bool, n), blocked: map[int32]int{},
+		counts: Report{Planned: n, Remaining: n, Skipped: map[string]int{}},
 	}
 	for name, e := range ends {
 		if i, ok := items.find(name); ok {
@@ -51,12 +53,22 @@ func newTracker(items *Items, ends map[string]ItemEnd) *tracker {
 	return t
 }
 
+// kind numbers a way to end. The caller holds the lock.
+func (t *tracker) kind(e ItemEnd) int32 {
+	k, ok := t.kindOf[e]
+	if !ok {
+		k = int32(len(t.kinds))
+		t.kinds, t.kindOf[e] = append(t.kinds, e), k
+	}
+	return k
+}
+
 // set changes how item i stands, and the counts with it. The caller holds the
 // lock.
 func (t *tracker) set(i int, e ItemEnd, taken, asking bool) {
 	t.busy -= t.isBusy(i)
-	t.counts.count(t.ends[i], -1)
-	t.ends[i], t.taken[i], t.asking[i] = e, taken, asking
+	t.counts.count(t.kinds[t.ends[i]], -1)
+	t.ends[i], t.taken[i], t.asking[i] = t.kind(e), taken, asking
 	t.counts.count(e, 1)
 	t.busy += t.isBusy(i)
 	if e.Result == "" {
@@ -66,7 +78,7 @@ func (t *tracker) set(i int, e ItemEnd, taken, asking bool) {
 
 // isBusy is 1 for an open item that a batch holds or asks for.
 func (t *tracker) isBusy(i int) int {
-	if t.ends[i].Result == "" && (t.taken[i] || t.asking[i]) {
+	if t.ends[i] == 0 && (t.taken[i] || t.asking[i]) {
 		return 1
 	}
 	return 0
@@ -113,7 +125,7 @@ func (t *tracker) open(set []int, n int) []int {
 		if len(is) == n {
 			break
 		}
-		if t.ends[i].Result == "" && !t.taken[i] && !t.asking[i] {
+		if t.ends[i] == 0 && !t.taken[i] && !t.asking[i] {
 			is = append(is, i)
 			t.set(i, ItemEnd{}, false, true)
 		}
@@ -126,7 +138,7 @@ func (t *tracker) members(set []int) iter.Seq[int] {
 	if set != nil {
 		return slices.Values(set)
 	}
-	for t.lowest < len(t.ends) && t.ends[t.lowest].Result != "" {
+	for t.lowest < len(t.ends) && t.ends[t.lowest] != 0 {
 		t.lowest++
 	}
 	return func(yield func(int) bool) {
@@ -140,7 +152,7 @@ func (t *tracker) asked(is []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, i := range is {
-		t.set(i, t.ends[i], t.taken[i], false)
+		t.set(i, t.kinds[t.ends[i]], t.taken[i], false)
 	}
 }
 
@@ -152,7 +164,7 @@ func (t *tracker) left(set []int) (open, held int) {
 		return t.counts.Remaining, t.busy
 	}
 	for _, i := range set {
-		if t.ends[i].Result == "" {
+		if t.ends[i] == 0 {
 			open++
 			held += t.isBusy(i)
 		}
@@ -165,7 +177,7 @@ func (t *tracker) take(c broker.CopyID, set []int) (int, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i, ok := t.items.of(c)
-	if !ok || t.taken[i] || t.ends[i].Result != "" || set != nil && !slices.Contains(set, i) {
+	if !ok || t.taken[i] || t.ends[i] != 0 || set != nil && !slices.Contains(set, i) {
 		return 0, false
 	}
 	t.set(i, ItemEnd{}, true, t.asking[i])
@@ -224,5 +236,5 @@ func (r Report) Adds() bool {
 func (t *tracker) isOpen(i int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ends[i].Result == ""
+	return t.ends[i] == 0
 }

@@ -40,7 +40,8 @@ func TestTrackerCounts(t *testing.T) {
 		want := Report{Planned: n, Skipped: map[string]int{}}
 		held := 0
 		first := -1
-		for i, e := range tr.ends {
+		for i, k := range tr.ends {
+			e := tr.kinds[k]
 			want.count(e, 1)
 			held += tr.isBusy(i)
 			if first < 0 && e.Result == "" && !tr.taken[i] && !tr.asking[i] {

@@ -48,6 +48,9 @@ func (m *memory) begin(b redrive.Begin, now time.Time, check func(redrive.Frozen
 		return redrive.Frozen{}, redrive.Lease{}, err
 	}
 	f, err := p.Open()
+	if b.Opened != nil {
+		f.Items = b.Opened.Items
+	}
 	if err != nil {
 		return redrive.Frozen{}, redrive.Lease{}, err
 	}

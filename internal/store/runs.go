@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,8 +42,11 @@ func (s *Store) Begin(ctx context.Context, b redrive.Begin, check func(redrive.F
 		l, err = t.takeLease(ctx, p.Terms, b)
 		return t.andMark(ctx, err, rec)
 	})
+	if err != nil && b.Opened == nil {
+		err = errors.Join(err, p.Items.Close())
+	}
 	if err != nil {
-		return redrive.Frozen{}, l, errors.Join(err, p.Items.Close())
+		return redrive.Frozen{}, l, err
 	}
 	return p, l, nil
 }
@@ -49,7 +54,7 @@ func (s *Store) Begin(ctx context.Context, b redrive.Begin, check func(redrive.F
 // admit opens what is to be run and refuses it: first for whoever was first, then
 // as check says. What it opened it returns in any case.
 func (t *tx) admit(ctx context.Context, b redrive.Begin, check func(redrive.Frozen, []redrive.Approval) error) (redrive.Frozen, error) {
-	p, err := t.store.openPlan(ctx, t, b.Plan)
+	p, err := t.planOf(ctx, b)
 	if err != nil {
 		return p, err
 	}
@@ -194,11 +199,34 @@ func (t *tx) readmit(ctx context.Context, b redrive.Begin) (redrive.Frozen, erro
 	if r.State.Ended() {
 		return redrive.Frozen{}, refuse("run %s is %s: %w", b.Run, r.State, redrive.ErrRefused)
 	}
-	p, err := t.termsOf(ctx, r.Plan)
+	b.Plan = r.Plan
+	p, err := t.planOf(ctx, b)
+	if err == nil && b.Opened == nil {
+		err = p.Items.Close()
+	}
 	if err != nil {
 		return p, err
 	}
 	return p, t.refuseHeld(ctx, p.Terms, b)
+}
+
+// planOf opens what is to be run. Of what is open already only the bytes are
+// compared with its ID: they say all but how the plan stands.
+func (t *tx) planOf(ctx context.Context, b redrive.Begin) (redrive.Frozen, error) {
+	if b.Opened == nil {
+		return t.store.openPlan(ctx, t, b.Plan)
+	}
+	sum := sha256.New()
+	now, err := t.store.copyPlan(ctx, t, b.Plan, sum)
+	if err != nil {
+		return redrive.Frozen{}, err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != string(b.Opened.ID) {
+		return redrive.Frozen{}, refuse("plan %s: stored bytes hash to %s: %w", b.Plan, got, redrive.ErrChanged)
+	}
+	p := *b.Opened
+	p.State, p.Run = now.State, now.Run
+	return p, nil
 }
 
 // termsOf is the plan without its jobs.

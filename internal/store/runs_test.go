@@ -212,6 +212,43 @@ func TestBeginRefusedByCheckLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestBeginOfAnOpenPlan: the jobs of a plan that is open already are those that
+// run, as long as the store still has the same plan.
+func TestBeginOfAnOpenPlan(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	f := open(t)
+	var opened [2]redrive.Frozen
+	for i := range opened {
+		var err error
+		if opened[i], err = f.OpenPlan(ctx, string(f.plan(t, fmt.Sprint(i), item(i+1)))); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = opened[i].Items.Close() })
+	}
+	begin := func(i int, run redrive.RunID) (redrive.Frozen, error) {
+		b := redrive.Begin{Plan: opened[i].ID, Opened: &opened[i], Run: run, Holder: "ana@host", TTL: ttl, Now: f.clock.now()}
+		check := func(redrive.Frozen, []redrive.Approval) error { return nil }
+		p, _, err := f.Begin(ctx, b, check, audit.Record{Action: "run", Step: "start", Phase: audit.Outcome})
+		return p, err
+	}
+	f.sql(t, `UPDATE plan_bytes SET bytes = CAST(replace(CAST(bytes AS TEXT), '"job-1"', '"job-9"') AS BLOB) WHERE plan = ?`, string(opened[0].ID))
+	if _, err := begin(0, "aa01"); !errors.Is(err, redrive.ErrChanged) {
+		t.Errorf("a changed plan: %v", err)
+	}
+	p, err := begin(1, "aa02")
+	if err != nil || p.Items != opened[1].Items || p.State != opened[1].State {
+		t.Fatal(p, err)
+	}
+	var taken *redrive.TakenError
+	if _, err := begin(1, "aa03"); !errors.As(err, &taken) || taken.Run != "aa02" {
+		t.Errorf("a second run: %v", err)
+	}
+	if it, err := p.Items.At(0); err != nil || it.Copy != item(2).Copy {
+		t.Error("what an error leaves open was closed:", err)
+	}
+}
+
 func TestFencing(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
