@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +20,10 @@ const maxExact = 1 << 53
 // Canonical is the record's RFC 8785 form: what is hashed, stored and exported.
 // It equals the canonicalised output of encoding/json, written in one pass. The
 // only error is an attempt that a double cannot hold.
-func (r Record) Canonical() ([]byte, error) {
-	w := &canonicalWriter{buf: make([]byte, 0, 1024)}
+func (r Record) Canonical() ([]byte, error) { return r.appendCanonical(make([]byte, 0, 1024)) }
+
+func (r *Record) appendCanonical(buf []byte) ([]byte, error) {
+	w := &canonicalWriter{buf}
 	w.open()
 	w.text("action", r.Action)
 	w.key("actor")
@@ -49,10 +52,12 @@ func (r Record) Canonical() ([]byte, error) {
 	w.optional("result", r.Result)
 	w.optional("run", r.Run)
 	w.optional("schema_version", r.SchemaVersion)
-	w.text("seq", strconv.FormatInt(r.Seq, 10))
+	w.key("seq")
+	w.buf = append(strconv.AppendInt(append(w.buf, '"'), r.Seq, 10), '"')
 	w.optional("step", r.Step)
 	w.text("store", r.Store)
-	w.text("time", r.Time.UTC().Format(time.RFC3339Nano))
+	w.key("time")
+	w.buf = append(r.Time.UTC().AppendFormat(append(w.buf, '"'), time.RFC3339Nano), '"')
 	w.optional("tool_version", r.ToolVersion)
 	w.optional("transition", r.Transition)
 	w.shut()
@@ -118,10 +123,7 @@ func (w *canonicalWriter) details(d map[string]string) {
 	if len(d) == 0 {
 		return
 	}
-	names := make([]string, 0, len(d))
-	for name := range d {
-		names = append(names, name)
-	}
+	names := slices.AppendSeq(make([]string, 0, 16), maps.Keys(d))
 	slices.SortFunc(names, compareUTF16)
 	w.key("details")
 	w.open()
@@ -134,6 +136,9 @@ func (w *canonicalWriter) details(d map[string]string) {
 // compareUTF16 orders strings as RFC 8785 sorts members: by UTF-16 code units,
 // which differs from byte order above U+FFFF.
 func compareUTF16(a, b string) int {
+	if isASCII(a) && isASCII(b) {
+		return strings.Compare(a, b)
+	}
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }
 
@@ -146,23 +151,33 @@ func appendString(buf []byte, s string) []byte {
 		s = validUTF8(s)
 	}
 	buf = append(buf, '"')
+	done := 0
 	for i := range len(s) {
-		buf = appendByte(buf, s[i])
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
+			buf = appendEscape(append(buf, s[done:i]...), c)
+			done = i + 1
+		}
 	}
-	return append(buf, '"')
+	return append(append(buf, s[done:]...), '"')
 }
 
-func appendByte(buf []byte, c byte) []byte {
-	switch {
-	case c == '"' || c == '\\':
+func appendEscape(buf []byte, c byte) []byte {
+	if c == '"' || c == '\\' {
 		return append(buf, '\\', c)
-	case c >= ' ':
-		return append(buf, c)
 	}
 	if i := strings.IndexByte("\b\t\n\f\r", c); i >= 0 {
 		return append(buf, '\\', "btnfr"[i])
 	}
 	return append(buf, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // validUTF8 replaces every byte that is not part of UTF-8; unlike

@@ -20,10 +20,16 @@ func Hash(canonical []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Seal puts rec behind head in the chain: it fills in Seq, Store and Previous,
-// makes the time UTC, cuts an overlong reason, and returns the canonical bytes
-// and the new head. A head of sequence 0 is the empty log of its store.
+// Seal is AppendSealed with the canonical bytes by themselves.
 func Seal(rec Record, head Head) (canonical []byte, next Head, err error) {
+	return AppendSealed(make([]byte, 0, 1024), rec, head)
+}
+
+// AppendSealed puts rec behind head in the chain: it fills in Seq, Store and Previous,
+// makes the time UTC, cuts an overlong reason, and returns buf with the canonical
+// bytes behind what it had, and the new head. A head of sequence 0 is the empty log
+// of its store. The error is that of Canonical.
+func AppendSealed(buf []byte, rec Record, head Head) (all []byte, next Head, err error) {
 	rec.Seq = head.Seq + 1
 	rec.Store = head.Store
 	rec.Previous = head.Hash
@@ -32,11 +38,11 @@ func Seal(rec Record, head Head) (canonical []byte, next Head, err error) {
 	}
 	rec.Time = rec.Time.UTC()
 	rec.Reason = cut(rec.Reason, MaxReason)
-	canonical, err = rec.Canonical()
+	all, err = rec.appendCanonical(buf)
 	if err != nil {
-		return nil, Head{}, err
+		return buf, Head{}, err
 	}
-	return canonical, Head{Store: head.Store, Seq: rec.Seq, Hash: Hash(canonical)}, nil
+	return all, Head{Store: head.Store, Seq: rec.Seq, Hash: Hash(all[len(buf):])}, nil
 }
 
 // cut shortens s to at most limit bytes without splitting a character.

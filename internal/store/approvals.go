@@ -28,7 +28,7 @@ func (s *Store) SaveApproval(ctx context.Context, a redrive.Approval, rec audit.
 		if err != nil {
 			return err
 		}
-		return t.append(ctx, rec)
+		return t.append(rec)
 	})
 	return err
 }

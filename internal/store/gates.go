@@ -86,7 +86,7 @@ func (s *Store) SaveVerdict(ctx context.Context, l redrive.Lease, rec audit.Reco
 			return err
 		}
 		seq := t.head.Seq + 1
-		if err := t.append(ctx, rec); err != nil {
+		if err := t.append(rec); err != nil {
 			return err
 		}
 		_, err := t.ExecContext(ctx, `INSERT OR REPLACE INTO gates VALUES (?, ?, 0)`, string(l.Run), seq)

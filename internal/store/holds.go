@@ -53,7 +53,7 @@ func (s *Store) SaveHold(ctx context.Context, h reconcile.ManualHold, rec audit.
 		if before != "" {
 			more[DetailPreviousOwner] = before
 		}
-		return t.append(ctx, detailed(rec, more))
+		return t.append(detailed(rec, more))
 	})
 	return before, err
 }
@@ -71,7 +71,7 @@ func (s *Store) ReleaseHold(ctx context.Context, id reconcile.HoldID, rec audit.
 		} else if n == 0 {
 			return refuse("hold on %s in %s: %w", id.Job, id.Entity, redrive.ErrNotFound)
 		}
-		return t.append(ctx, rec)
+		return t.append(rec)
 	})
 	return err
 }

@@ -33,7 +33,7 @@ func (s *Store) SetPace(ctx context.Context, l redrive.Lease, p redrive.Pace, rs
 		if err != nil || len(rs) == 0 {
 			return err
 		}
-		return t.append(ctx, rs...)
+		return t.append(rs...)
 	})
 	return err
 }

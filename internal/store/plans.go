@@ -38,7 +38,7 @@ func (s *Store) SavePlan(ctx context.Context, id redrive.PlanID, canonical []byt
 		if err := t.refuseShared(ctx, id); err != nil {
 			return err
 		}
-		return t.append(ctx, rec)
+		return t.append(rec)
 	})
 	return err
 }
@@ -305,7 +305,7 @@ func (s *Store) SetPlanState(ctx context.Context, id redrive.PlanID, from, to re
 		if err := t.setPlanState(ctx, id, to); err != nil {
 			return err
 		}
-		return t.append(ctx, rec)
+		return t.append(rec)
 	})
 	return err
 }

@@ -112,7 +112,7 @@ func (s *Store) Prune(ctx context.Context, older time.Duration, rec audit.Record
 		if _, err := t.ExecContext(ctx, `DELETE FROM archives WHERE`+oldArchives, at.archives()...); err != nil {
 			return err
 		}
-		return t.append(ctx, detailed(rec, p.details()))
+		return t.append(detailed(rec, p.details()))
 	})
 	if err != nil {
 		return Pruned{}, err

@@ -50,7 +50,7 @@ func (s *Store) BindRegion(ctx context.Context, region string, rec audit.Record)
 		if _, err := t.ExecContext(ctx, `INSERT INTO meta VALUES ('region', ?)`, region); err != nil {
 			return err
 		}
-		return t.append(ctx, detailed(rec, map[string]string{DetailRegion: region}))
+		return t.append(detailed(rec, map[string]string{DetailRegion: region}))
 	})
 	return err
 }

@@ -27,7 +27,7 @@ func (s *Store) BeginRollback(ctx context.Context, b redrive.Begin, w redrive.Wi
 			return err
 		}
 		rec.Run, rec.Plan = string(b.Run), string(p.ID)
-		return t.append(ctx, rec)
+		return t.append(rec)
 	})
 	return l, err
 }
@@ -81,7 +81,7 @@ func (s *Store) EndRollback(ctx context.Context, l redrive.Lease, rec audit.Reco
 		if _, err := t.ExecContext(ctx, `DELETE FROM leases WHERE token = ?`, l.Token); err != nil {
 			return err
 		}
-		return t.append(ctx, rec)
+		return t.append(rec)
 	})
 	return err
 }

@@ -40,7 +40,7 @@ func (s *Store) Begin(ctx context.Context, b redrive.Begin, check func(redrive.F
 			return err
 		}
 		l, err = t.takeLease(ctx, p.Terms, b)
-		return t.andMark(ctx, err, rec)
+		return t.andMark(err, rec)
 	})
 	if err != nil && b.Opened == nil {
 		err = errors.Join(err, p.Items.Close())
@@ -149,12 +149,12 @@ func (t *tx) takeLease(ctx context.Context, p redrive.Terms, b redrive.Begin) (r
 }
 
 // andMark appends rec and a checkpoint, unless the step before failed.
-func (t *tx) andMark(ctx context.Context, err error, rec audit.Record) error {
+func (t *tx) andMark(err error, rec audit.Record) error {
 	if err == nil {
-		err = t.append(ctx, rec)
+		err = t.append(rec)
 	}
 	if err == nil {
-		err = t.mark(ctx, rec)
+		err = t.mark(rec)
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func (s *Store) Resume(ctx context.Context, run redrive.RunID, b redrive.Begin, 
 		}
 		rec.Run, rec.Plan = string(run), string(p.ID)
 		l, err = t.takeLease(ctx, p.Terms, b)
-		return t.andMark(ctx, err, rec)
+		return t.andMark(err, rec)
 	})
 	return l, err
 }
@@ -302,7 +302,7 @@ func (s *Store) End(ctx context.Context, l redrive.Lease, state redrive.RunState
 			_, err = t.ExecContext(ctx, `UPDATE plans SET state = 'finished' WHERE id = ? AND state = 'running'`, string(plan))
 		}
 		rec.Run, rec.Plan = string(l.Run), string(plan)
-		return t.andMark(ctx, err, rec)
+		return t.andMark(err, rec)
 	})
 	return err
 }

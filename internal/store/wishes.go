@@ -103,7 +103,7 @@ func (s *Store) wishRun(ctx context.Context, what string, run redrive.RunID, rec
 			return err
 		}
 		rec.Run, rec.Plan, rec.Queue = string(before.ID), string(before.Plan), before.Queue
-		if err := t.append(ctx, rec); err != nil {
+		if err := t.append(rec); err != nil {
 			return err
 		}
 		r, err = s.oneRun(ctx, t, run)
@@ -121,7 +121,7 @@ func (s *Store) SetState(ctx context.Context, l redrive.Lease, state redrive.Run
 		if _, err := t.ExecContext(ctx, `UPDATE runs SET state = ? WHERE id = ?`, string(state), string(l.Run)); err != nil {
 			return err
 		}
-		return t.append(ctx, rec)
+		return t.append(rec)
 	})
 	return err
 }

@@ -46,6 +46,7 @@ type writer struct {
 	store  *Store
 	db     *sql.DB // one connection
 	parsed map[string]*sql.Stmt
+	insert inserter
 	wait   time.Duration
 	queue  chan *change
 	quit   chan struct{}
@@ -70,7 +71,7 @@ func newWriter(ctx context.Context, db *sql.DB, s *Store, wait time.Duration, br
 		store: s, db: db, parsed: map[string]*sql.Stmt{}, wait: wait,
 		queue: make(chan *change), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
-	for _, query := range []string{insertRecord, insertMany, selectHead, updateHead, selectLease, insertSeen} {
+	for _, query := range []string{selectHead, updateHead, selectLease, insertSeen} {
 		var err error
 		if w.parsed[query], err = db.PrepareContext(ctx, query); err != nil { //nolint:sqlclosecheck // forget closes it.
 			return nil, errors.Join(err, w.forget())
@@ -97,7 +98,7 @@ func (w *writer) forget() error {
 			errs = append(errs, s.Close())
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, w.insert.stmt.Close())...)
 }
 
 // write hands a change to the writer.
@@ -209,11 +210,16 @@ func (w *writer) transact(ctx context.Context, group []*change) error {
 	if w.lost != nil {
 		return w.lost
 	}
-	begun, err := w.db.BeginTx(ctx, nil)
+	conn, err := w.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	t := &tx{Tx: begun, store: w.store, parsed: w.parsed}
+	defer conn.Close() //nolint:errcheck // It goes back to be used again.
+	begun, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	t := &tx{Tx: begun, conn: conn, writer: w, store: w.store, parsed: map[string]*sql.Stmt{}}
 	if err := w.fill(ctx, t, group); err != nil {
 		return errors.Join(err, ignoreDone(begun.Rollback()))
 	}
@@ -259,7 +265,7 @@ func (w *writer) committed(ctx context.Context, t *tx) bool {
 	if t.head == t.first {
 		return false
 	}
-	head, err := readHead(ctx, w.db, w.store.id)
+	head, err := readHead(ctx, t.conn, w.store.id)
 	return err == nil && head == t.head
 }
 
