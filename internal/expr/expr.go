@@ -5,6 +5,7 @@ package expr
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -46,13 +47,62 @@ func Compile(env *cel.Env, text string, limit uint64, kinds ...*cel.Type) (Compi
 	if !gives(tree, kinds) {
 		return Compiled{}, &Fault{1, 0, fmt.Sprintf("gives %s, not %s", tree.OutputType(), names(kinds))}
 	}
-	run, err := env.Program(tree, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(limit), cel.CostTracking(bySize{}))
+	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
+	if !cheap(tree) || uint64(len(text)) > limit {
+		options = append(options, cel.CostLimit(limit), cel.CostTracking(bySize{}))
+	}
+	run, err := env.Program(tree, options...)
 	if err != nil {
 		return Compiled{}, &Fault{1, 0, err.Error()}
 	}
 	c := Compiled{Tree: tree, Run: run}
 	c.survey()
 	return c, nil
+}
+
+// cheap reports that an evaluation costs at most as much as the expression is
+// long: it has no loop, calls no function, and compares with what is written in it
+// alone. Counting the cost takes longer than such an evaluation.
+func cheap(tree *cel.Ast) bool {
+	root := celast.NavigateAST(tree.NativeRep())
+	for _, n := range celast.MatchDescendants(root, celast.AllMatcher()) {
+		switch n.Kind() {
+		case celast.LiteralKind, celast.IdentKind, celast.SelectKind:
+		case celast.ListKind:
+			if !written(n) {
+				return false
+			}
+		case celast.CallKind:
+			if !cheapCall(n.AsCall()) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func cheapCall(c celast.CallExpr) bool {
+	switch c.FunctionName() {
+	case operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot:
+		return true
+	case operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
+		return slices.ContainsFunc(c.Args(), written)
+	case operators.In:
+		return written(c.Args()[1])
+	default:
+		return false
+	}
+}
+
+// written reports that a value stands in the expression: a literal, or a list of
+// such.
+func written(e celast.Expr) bool {
+	if e.Kind() == celast.ListKind {
+		return !slices.ContainsFunc(e.AsList().Elements(), func(e celast.Expr) bool { return e.Kind() != celast.LiteralKind })
+	}
+	return e.Kind() == celast.LiteralKind
 }
 
 func gives(tree *cel.Ast, kinds []*cel.Type) bool {

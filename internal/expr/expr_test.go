@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -34,6 +35,33 @@ func TestCompile(t *testing.T) {
 		if got := message(err); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestCheap: what can cost more than it is long is counted.
+func TestCheap(t *testing.T) {
+	t.Parallel()
+	env := testEnv(t)
+	for text, want := range map[string]bool{
+		`x`: true, `x.a`: true, `x.a == "b" || !(x.n in [1, 2]) && x.m >= 3`: true, `"a" in ["a", "b"]`: true,
+		`x == x`: false, `x == [x]`: false, `x.a in x.l`: false, `"a" in x`: false, `[x, x]`: false, `{"a": x}`: false,
+		`x + "a" == "b"`: false, `x.contains("a")`: false, `x.exists(i, i == 1)`: false, `sha256(x) == "a"`: false, `has(x.a)`: true,
+	} {
+		tree, issues := env.Compile(text)
+		if issues != nil && issues.Err() != nil {
+			t.Fatalf("%s: %v", text, issues.Err())
+		}
+		if got := cheap(tree); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	long := `x == "` + string(bytes.Repeat([]byte("b"), 2000)) + `"`
+	c, err := Compile(env, long, 100, cel.BoolType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Run.Eval(map[string]any{"x": string(bytes.Repeat([]byte("b"), 2000))}); err == nil {
+		t.Error("an expression longer than its limit is not counted")
 	}
 }
 
