@@ -112,17 +112,18 @@ func Schema(d Dialect) (string, error) {
 func sqliteSchema(table, history string) string {
 	states := make([]string, len(ledger.States))
 	for i, s := range ledger.States {
-		states[i] = "'" + string(s) + "'"
+		states[i] = "state = '" + string(s) + "'"
 	}
-	return strings.NewReplacer("{H}", history, "{T}", table, "{STATES}", strings.Join(states, ", ")).Replace(sqliteDDL)
+	return strings.NewReplacer("{H}", history, "{T}", table, "{STATES}", strings.Join(states, " OR ")).Replace(sqliteDDL)
 }
 
 // Times are text in UTC to the millisecond, so that they sort, compare and read
-// the same in every language.
+// the same in every language. A check has no IN of more than two: SQLite would build a
+// table of such a list for each row that is written.
 const sqliteDDL = `CREATE TABLE IF NOT EXISTS "{T}" (
   job_key          TEXT    NOT NULL CHECK (job_key <> ''),
   consumer         TEXT    NOT NULL DEFAULT '',
-  state            TEXT    NOT NULL CHECK (state IN ({STATES})),
+  state            TEXT    NOT NULL CHECK ({STATES}),
   attempt          INTEGER NOT NULL DEFAULT 1 CHECK (attempt >= 1),
   run              TEXT    NOT NULL DEFAULT '',
   subject          TEXT    NOT NULL DEFAULT '',
@@ -135,7 +136,7 @@ const sqliteDDL = `CREATE TABLE IF NOT EXISTS "{T}" (
   late_accept      INTEGER NOT NULL DEFAULT 0 CHECK (late_accept IN (0, 1)),
   retryable        INTEGER NOT NULL DEFAULT 0 CHECK (retryable IN (0, 1)),
   error_class      TEXT    NOT NULL DEFAULT '',
-  effect           TEXT    NOT NULL DEFAULT '' CHECK (effect IN ('', 'none', 'unknown')),
+  effect           TEXT    NOT NULL DEFAULT '' CHECK (effect = '' OR effect = 'none' OR effect = 'unknown'),
   reason           TEXT    NOT NULL DEFAULT '',
   replaced_by      TEXT    NOT NULL DEFAULT '',
   created_at       TEXT    NOT NULL,
@@ -165,7 +166,7 @@ CREATE TABLE IF NOT EXISTS "{H}" (
   error_class   TEXT    NOT NULL DEFAULT '',
   effect        TEXT    NOT NULL DEFAULT '',
   request_id    TEXT    NOT NULL DEFAULT '',
-  resolution    TEXT    NOT NULL DEFAULT '' CHECK (resolution IN ('', 'worker', 'verdict')),
+  resolution    TEXT    NOT NULL DEFAULT '' CHECK (resolution = '' OR resolution = 'worker' OR resolution = 'verdict'),
   late_accept   INTEGER NOT NULL DEFAULT 0,
   send_deadline TEXT
 );
