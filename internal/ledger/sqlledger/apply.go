@@ -164,8 +164,8 @@ func (l *Ledger) changeAlone(ctx context.Context, tx querier, lay *layout, now t
 
 // change compares, sets and keeps the history. Its error is a changeError.
 func (l *Ledger) change(ctx context.Context, tx querier, lay *layout, now time.Time, c ledger.Change) (ledger.Result, error) {
-	p := l.changeParams(now, c)
-	n, err := l.exec(ctx, tx, l.statement("change", l.updateRow(lay, c)), p)
+	p, to := &changeParams{Change: c, l: l, now: now}, l.statementsOf(lay, shapeOf(c))
+	n, err := l.exec(ctx, tx, to.change, p)
 	switch {
 	case err != nil:
 		return ledger.Result{}, changeError{err}
@@ -174,7 +174,7 @@ func (l *Ledger) change(ctx context.Context, tx querier, lay *layout, now time.T
 	case n > 1:
 		return ledger.Result{}, changeError{fmt.Errorf("%d rows have job key %q", n, c.Key.JobKey)}
 	}
-	err = l.appendEvent(ctx, tx, lay, p)
+	err = l.appendEvent(ctx, tx, lay, to.append, p)
 	if err == nil && c.Replace != nil {
 		err = l.insert(ctx, tx, lay, now, *c.Replace, c.Run, c.SendBefore)
 	}
@@ -184,54 +184,24 @@ func (l *Ledger) change(ctx context.Context, tx querier, lay *layout, now time.T
 	return ledger.Result{Outcome: ledger.Won}, nil
 }
 
-func (l *Ledger) exec(ctx context.Context, tx querier, statement string, p params) (int64, error) {
-	query, args, err := l.sql.bind(statement, p)
+func (l *Ledger) exec(ctx context.Context, tx querier, statement bound, p params) (int64, error) {
+	args, err := statement.args(p)
 	if err != nil {
 		return 0, err
 	}
-	res, err := tx.ExecContext(ctx, query, args...)
+	res, err := tx.ExecContext(ctx, statement.query, args...)
 	if err != nil {
 		return 0, err
 	}
 	return res.RowsAffected()
 }
 
-func (l *Ledger) changeParams(now time.Time, c ledger.Change) params {
-	f := l.cfg.TimeFormat
-	replacedBy := ""
-	if c.Replace != nil {
-		replacedBy = c.Replace.Key.JobKey
-	}
-	return params{
-		"job_key": c.Key.JobKey, "consumer": or(c.Key.Consumer, l.cfg.Consumer),
-		"from_state": string(c.From), "from_attempt": c.FromAttempt, "from_run": c.FromRun,
-		"to_state": string(c.To), "attempt": c.Attempt, "run": c.Run,
-		"now": f.encode(now), "deadline": f.encode(now.Add(c.ClaimLife)), "send_before": f.encode(c.SendBefore),
-		"reason": c.Reason, "request_id": c.RequestID, "error_class": c.ErrorClass, "effect": c.Effect,
-		"retryable": bit(c.Retryable), "late": bit(c.Late()), "late_accept": bit(c.LateAccept),
-		"replaced_by": replacedBy, "actor": c.Actor, "resolution": string(c.Resolve),
-	}
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // appendEvent keeps the change in the history as the row now is.
-func (l *Ledger) appendEvent(ctx context.Context, tx querier, lay *layout, p params) error {
+func (l *Ledger) appendEvent(ctx context.Context, tx querier, lay *layout, line bound, p params) error {
 	if !lay.history && l.cfg.Statements["append"] == "" {
 		return nil
 	}
-	own := "INSERT INTO " + l.quoted(l.cfg.HistoryTable) + " (" + strings.Join(historyColumns, ", ") + `)
-		SELECT :job_key, :consumer, :now, :actor,
-			CASE WHEN :late = 1 THEN ` + l.own("state") + ` ELSE :from_state END, ` + l.own("state") + `, :attempt, :run, :reason,
-			:error_class, :effect, :request_id, :resolution, :late_accept,
-			CASE WHEN :to_state = 'sending' THEN ` + l.own("send_deadline") + ` END
-		FROM ` + l.quoted(l.cfg.Table) + " WHERE " + l.keyIs(lay)
-	n, err := l.exec(ctx, tx, l.statement("append", own), p)
+	n, err := l.exec(ctx, tx, line, p)
 	if err == nil && n != 1 {
 		err = fmt.Errorf("history took %d lines instead of 1", n)
 	}

@@ -6,23 +6,13 @@ import (
 	"strings"
 )
 
-// params are a statement's named parameters.
-type params map[string]any
-
 // bind turns ":name" into the dialect's placeholders, so that a statement reads
 // the same for every database. Quoted text, comments and "::" casts are left
 // alone. A name without a value is an error, never NULL.
 func (d dialect) bind(query string, p params) (string, []any, error) {
 	b := d.bound(query)
-	args := make([]any, len(b.names))
-	for i, name := range b.names {
-		v, ok := p[name]
-		if !ok {
-			return "", nil, fmt.Errorf("statement has no parameter :%s", name)
-		}
-		args[i] = v
-	}
-	return b.query, args, nil
+	args, err := b.args(p)
+	return b.query, args, err
 }
 
 // bound is a statement with placeholders, and the names of its parameters in
@@ -30,6 +20,18 @@ func (d dialect) bind(query string, p params) (string, []any, error) {
 type bound struct {
 	query string
 	names []string
+}
+
+func (b bound) args(p params) ([]any, error) {
+	args := make([]any, len(b.names))
+	for i, name := range b.names {
+		v, ok := p.value(name)
+		if !ok {
+			return nil, fmt.Errorf("statement has no parameter :%s", name)
+		}
+		args[i] = v
+	}
+	return args, nil
 }
 
 // bound remembers what was read of a statement: there are few, and every change

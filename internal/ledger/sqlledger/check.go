@@ -93,7 +93,7 @@ func (l *Ledger) checkIndexes(ctx context.Context, lay *layout) (fs []Finding, e
 	if !dotted {
 		schema, table = l.sql.schema, l.cfg.Table
 	}
-	query, args, err := l.sql.bind(l.sql.indexes, params{"schema": schema, "table": table})
+	query, args, err := l.sql.bind(l.sql.indexes, named{"schema": schema, "table": table})
 	if err != nil {
 		return nil, err
 	}

@@ -38,16 +38,15 @@ func TestDocumentedSQL(t *testing.T) {
 	sql := documented(t)
 	run := func(k ledger.Key, attempt int, name string) int64 {
 		t.Helper()
-		p := l.changeParams(now, ledger.Change{
+		p := &changeParams{l: l, now: now, row: &ledger.NewRow{}, Change: ledger.Change{
 			Key: k, Attempt: attempt, Actor: "worker", ClaimLife: time.Minute, RequestID: "req", ErrorClass: "throttled", Reason: "slow down", Retryable: true,
-		})
-		p["from_run"], p["subject"], p["version"], p["payload_sha256"] = "", "", "", ""
-		n, err := l.exec(t.Context(), l.db, sql[name], p)
+		}}
+		n, err := l.exec(t.Context(), l.db, l.sql.bound(sql[name]), p)
 		if err != nil || sql[name] == "" {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if n > 0 && !strings.Contains(name, "history") && sql[name+": history"] != "" {
-			if h, err := l.exec(t.Context(), l.db, sql[name+": history"], p); err != nil || h != 1 {
+			if h, err := l.exec(t.Context(), l.db, l.sql.bound(sql[name+": history"]), p); err != nil || h != 1 {
 				t.Fatalf("%s: history: %d lines, %v", name, h, err)
 			}
 		}

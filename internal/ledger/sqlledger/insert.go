@@ -55,17 +55,15 @@ func (l *Ledger) insert(ctx context.Context, tx querier, lay *layout, now time.T
 		return fmt.Errorf("ledger key %q is no plain text", n.Key.JobKey)
 	}
 	c := ledger.Change{Key: n.Key, To: ledger.Queued, Attempt: 1, Run: run, Actor: n.Actor, SendBefore: before}
-	p := l.changeParams(now, c)
-	p["subject"], p["version"], p["payload_sha256"] = n.Subject, n.Version, n.PayloadSHA256
-	p["region"], p["account"], p["customer_id"] = n.Region, n.Account, n.CustomerID
-	taken, err := l.exec(ctx, tx, l.insertRow(lay), p)
+	p := &changeParams{Change: c, l: l, now: now, row: &n}
+	taken, err := l.exec(ctx, tx, lay.insert, p)
 	if err != nil {
 		return err
 	}
 	if taken == 0 {
 		return fmt.Errorf("job key %q: %w", n.Key.JobKey, ErrExists)
 	}
-	return l.appendEvent(ctx, tx, lay, p)
+	return l.appendEvent(ctx, tx, lay, l.statementsOf(lay, shapeOf(c)).append, p)
 }
 
 // insertRow does nothing where the key has a row.
@@ -106,7 +104,7 @@ func (l *Ledger) Rendering(ctx context.Context, key ledger.Key) ([]byte, error) 
 		return nil, err
 	}
 	query, args, err := l.sql.bind("SELECT "+l.own("rendering")+", "+l.own("rendering_sha256")+
-		" FROM "+l.quoted(l.cfg.Table)+" WHERE "+l.keyIs(lay), l.changeParams(time.Time{}, ledger.Change{Key: key}))
+		" FROM "+l.quoted(l.cfg.Table)+" WHERE "+l.keyIs(lay), l.keyParams(key))
 	if err != nil {
 		return nil, fmt.Errorf("read rendering: %w", err)
 	}
@@ -135,15 +133,19 @@ func (l *Ledger) SaveRendering(ctx context.Context, key ledger.Key, content []by
 	if err != nil {
 		return nil, err
 	}
-	p := l.changeParams(time.Time{}, ledger.Change{Key: key})
+	p := l.keyParams(key)
 	p["rendering"], p["rendering_sha256"] = content, hash(content)
-	_, err = l.exec(ctx, l.db, "UPDATE "+l.quoted(l.cfg.Table)+" SET "+l.own("rendering")+" = :rendering, "+
+	_, err = l.exec(ctx, l.db, l.sql.bound("UPDATE "+l.quoted(l.cfg.Table)+" SET "+l.own("rendering")+" = :rendering, "+
 		l.own("rendering_sha256")+" = :rendering_sha256 WHERE "+l.keyIs(lay)+
-		" AND COALESCE("+l.own("rendering_sha256")+", '') = ''", p)
+		" AND COALESCE("+l.own("rendering_sha256")+", '') = ''"), p)
 	if err != nil {
 		return nil, fmt.Errorf("store rendering of %q: %w", key.JobKey, err)
 	}
 	return l.Rendering(ctx, key)
+}
+
+func (l *Ledger) keyParams(key ledger.Key) named {
+	return named{"job_key": key.JobKey, "consumer": or(key.Consumer, l.cfg.Consumer)}
 }
 
 func (l *Ledger) renderings(ctx context.Context) (*layout, error) {

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/redrivectl/redrivectl/internal/ledger"
 )
 
 // layout is what the table turned out to have.
@@ -13,6 +16,11 @@ type layout struct {
 	columns []string
 	history bool
 	get     map[bool]string // the statement that reads keys, by whether it reads events
+	insert  bound           // the statement that writes a new row
+	can     ledger.Capabilities
+
+	mu      sync.Mutex
+	changes map[shape]changeStatements // those that were asked for
 }
 
 func (y *layout) has(own string) bool { return slices.Contains(y.columns, own) }
@@ -56,6 +64,8 @@ func (l *Ledger) tableLayout(ctx context.Context, q querier) (*layout, error) {
 		return nil, fmt.Errorf("ledger table %s: %w: no column for %s", l.cfg.Table, ErrSchema, strings.Join(m, ", "))
 	}
 	y.get = map[bool]string{false: l.getStatement(y, false), true: l.getStatement(y, true)}
+	y.insert, y.changes = l.sql.bound(l.insertRow(y)), map[shape]changeStatements{}
+	y.can = l.capabilities(y)
 	l.layout = y
 	return y, nil
 }
@@ -89,7 +99,7 @@ func (l *Ledger) probe(ctx context.Context, q querier) (*layout, error) {
 // probeStatement asks for no key at all: a ledger that is read by a statement
 // has the columns that the statement returns.
 func (l *Ledger) probeStatement(ctx context.Context, q querier) (y *layout, err error) {
-	query, args, err := l.sql.bind(l.cfg.Statements["get"], params{"keys": "[]"})
+	query, args, err := l.sql.bind(l.cfg.Statements["get"], named{"keys": "[]"})
 	if err != nil {
 		return nil, fmt.Errorf("ledger statement get: %w", err)
 	}
@@ -108,7 +118,7 @@ func (l *Ledger) columnsOf(ctx context.Context, q querier, table string) (cols [
 	if !dotted {
 		schema, name = l.sql.schema, table
 	}
-	query, args, err := l.sql.bind(l.sql.columns, params{"schema": schema, "table": name})
+	query, args, err := l.sql.bind(l.sql.columns, named{"schema": schema, "table": name})
 	if err != nil {
 		return nil, err
 	}

@@ -113,22 +113,24 @@ func (l *Ledger) Init(ctx context.Context) error {
 
 // Capabilities derives what this ledger can do from the columns that exist.
 func (l *Ledger) Capabilities() ledger.Capabilities {
-	c := ledger.Capabilities{
-		Writable:   l.cfg.Mode == Write,
-		MaxBatch:   maxBatch,
-		RowWritten: l.cfg.RowWritten,
-		Retention:  l.cfg.Retention,
-	}
 	lay, err := l.tableLayout(context.Background(), l.db)
 	if err != nil {
-		c.Writable = false
+		return l.capabilities(nil)
+	}
+	return lay.can
+}
+
+// capabilities are those of a table; nil is one that was not found.
+func (l *Ledger) capabilities(lay *layout) ledger.Capabilities {
+	c := ledger.Capabilities{MaxBatch: maxBatch, RowWritten: l.cfg.RowWritten, Retention: l.cfg.Retention}
+	if lay == nil {
 		return c
 	}
 	c.Scoped = lay.has("consumer")
 	c.History = lay.history
 	c.SendBefore = lay.has("send_before")
 	c.PayloadSHA256 = lay.has("payload_sha256")
-	c.Writable = c.Writable && len(l.missingToWrite(lay)) == 0
+	c.Writable = l.cfg.Mode == Write && len(l.missingToWrite(lay)) == 0
 	c.Replaces = c.Writable && l.replaces(lay)
 	return c
 }
@@ -155,7 +157,7 @@ func (l *Ledger) now(ctx context.Context, q querier) (time.Time, error) {
 	if l.cfg.Now != nil {
 		return l.cfg.Now().UTC().Truncate(time.Millisecond), nil
 	}
-	query, args, err := l.sql.bind(l.statement("now", l.sql.now), nil)
+	query, args, err := l.sql.bind(l.statement("now", l.sql.now), named{})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ledger clock: %w", err)
 	}

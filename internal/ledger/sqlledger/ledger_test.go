@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestBind(t *testing.T) {
 	t.Parallel()
 	d := sqliteDialect()
 	got, args, err := d.bind(`SELECT ':no', ":no", a::int, :b, :a_1 -- :no
-		/* :no */ FROM t WHERE x = :b`, params{"a_1": 1, "b": 2})
+		/* :no */ FROM t WHERE x = :b`, named{"a_1": 1, "b": 2})
 	want := `SELECT ':no', ":no", a::int, ?1, ?2 -- :no
 		/* :no */ FROM t WHERE x = ?1`
 	if err != nil || got != want {
@@ -60,7 +61,7 @@ func TestBind(t *testing.T) {
 	if d := cmp.Diff([]any{2, 1}, args); d != "" {
 		t.Error(d)
 	}
-	if _, _, err := d.bind("SELECT :unknown", nil); err == nil {
+	if _, _, err := d.bind("SELECT :unknown", named{}); err == nil {
 		t.Error("a parameter without a value is bound")
 	}
 }
@@ -396,14 +397,13 @@ func TestIndexes(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := ledger.Change{From: ledger.Queued, To: ledger.Sending}
-	for _, q := range []string{lay.get[true], l.updateRow(lay, claim)} {
-		p := l.changeParams(time.Time{}, claim)
-		p["pairs"] = "{}"
-		query, args, err := l.sql.bind("EXPLAIN QUERY PLAN "+q, p)
-		if err != nil {
-			t.Fatal(err)
+	for _, q := range []string{lay.get[true], l.updateRow(lay, shapeOf(claim))} {
+		b := l.sql.bound("EXPLAIN QUERY PLAN " + q)
+		args := make([]any, len(b.names))
+		if slices.Contains(b.names, "pairs") {
+			args[0] = "{}"
 		}
-		rows, err := l.db.Query(query, args...)
+		rows, err := l.db.Query(b.query, args...)
 		if err != nil {
 			t.Fatal(err)
 		}

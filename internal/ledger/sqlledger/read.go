@@ -75,7 +75,7 @@ func (l *Ledger) query(ctx context.Context, q querier, lay *layout, keys []ledge
 		return nil, fmt.Errorf("read ledger: %w", err)
 	}
 	rows := make(map[ledger.Key]*found, len(keys))
-	err = l.each(ctx, q, statement, params{name: list}, func(r *record) error {
+	err = l.each(ctx, q, statement, named{name: list}, func(r *record) error {
 		k := l.scopedKey(lay, r.key())
 		f := rows[k]
 		if f == nil {

@@ -128,7 +128,7 @@ func (l *Ledger) whereKeys(lay *layout, jobKey, consumer string) string {
 }
 
 // windowClause is the condition, order and bound of a scan with its parameters.
-func (l *Ledger) windowClause(lay *layout, w ledger.Window) (string, params, error) {
+func (l *Ledger) windowClause(lay *layout, w ledger.Window) (string, named, error) {
 	states := make([]string, len(w.States))
 	var quoted []string
 	for i, s := range w.States {
@@ -142,7 +142,7 @@ func (l *Ledger) windowClause(lay *layout, w ledger.Window) (string, params, err
 	if err != nil {
 		return "", nil, fmt.Errorf("scan ledger: %w", err)
 	}
-	p := params{
+	p := named{
 		"states": string(asked), "consumer": w.Consumer, "region": w.Region, "account": w.Account,
 		"updated_after": l.cfg.TimeFormat.encode(w.UpdatedAfter), "deadline_before": l.cfg.TimeFormat.encode(w.DeadlineBefore),
 		"limit": or(w.Limit, -1),

@@ -1,40 +1,101 @@
 package sqlledger
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/redrivectl/redrivectl/internal/ledger"
 )
 
+// shape is all of a change that the text of its statements depends on. There are few,
+// and a state in the text, unlike one in a parameter, never has the database plan
+// again for the sake of an index that holds one state alone.
+type shape struct {
+	from, to             ledger.State // to is empty for a late record
+	lateAccept, replaces bool
+	// Which of these the change tells.
+	run, reason, errorClass, effect, requestID, resolution bool
+}
+
+func shapeOf(c ledger.Change) shape {
+	return shape{
+		from: c.From, to: c.To, lateAccept: c.LateAccept, replaces: c.Replace != nil,
+		run: c.Run != "", reason: c.Reason != "", errorClass: c.ErrorClass != "", effect: c.Effect != "",
+		requestID: c.RequestID != "", resolution: c.Resolve != "",
+	}
+}
+
+func (s shape) late() bool { return s.to == "" }
+
+// changeStatements are those of the changes of one shape.
+type changeStatements struct{ change, append bound }
+
+// statementsOf puts the statements of a shape together once.
+func (l *Ledger) statementsOf(lay *layout, s shape) changeStatements {
+	lay.mu.Lock()
+	defer lay.mu.Unlock()
+	c, ok := lay.changes[s]
+	if !ok {
+		c = changeStatements{
+			change: l.sql.bound(l.statement("change", l.updateRow(lay, s))),
+			append: l.sql.bound(l.statement("append", l.appendLine(lay, s))),
+		}
+		lay.changes[s] = c
+	}
+	return c
+}
+
+// appendLine adds the row as it now is to the history.
+func (l *Ledger) appendLine(lay *layout, s shape) string {
+	told := func(name string, told bool) string {
+		if told {
+			return ":" + name
+		}
+		return "''"
+	}
+	from, deadline := l.own("state"), "NULL"
+	if !s.late() {
+		from = "'" + string(s.from) + "'"
+	}
+	if s.to == ledger.Sending {
+		deadline = l.own("send_deadline")
+	}
+	return "INSERT INTO " + l.quoted(l.cfg.HistoryTable) + " (" + strings.Join(historyColumns, ", ") + ") SELECT " + strings.Join([]string{
+		":job_key", ":consumer", ":now", ":actor", from, l.own("state"), ":attempt", told("run", s.run), told("reason", s.reason),
+		told("error_class", s.errorClass), told("effect", s.effect), told("request_id", s.requestID),
+		told("resolution", s.resolution), strconv.Itoa(bit(s.lateAccept)), deadline,
+	}, ", ") + " FROM " + l.quoted(l.cfg.Table) + " WHERE " + l.keyIs(lay)
+}
+
 // updateRow is the compare-and-set of one change. What it compares is all in
 // its condition, so that the database decides in one step.
-func (l *Ledger) updateRow(lay *layout, c ledger.Change) string {
-	return "UPDATE " + l.quoted(l.cfg.Table) + " SET " + strings.Join(l.sets(lay, c), ", ") +
-		" WHERE " + strings.Join(l.conditions(lay, c), " AND ")
+func (l *Ledger) updateRow(lay *layout, s shape) string {
+	return "UPDATE " + l.quoted(l.cfg.Table) + " SET " + strings.Join(l.sets(lay, s), ", ") +
+		" WHERE " + strings.Join(l.conditions(lay, s), " AND ")
 }
 
 // assignment is one column and the expression it becomes.
 type assignment struct{ column, value string }
 
-func (l *Ledger) sets(lay *layout, c ledger.Change) []string {
+func (l *Ledger) sets(lay *layout, s shape) []string {
 	as := []assignment{{"updated_at", ":now"}}
-	if !c.Late() {
-		as = append(as, assignment{"state", ":to_state"}, assignment{"attempt", ":attempt"})
-		as = append(as, l.setsTo(lay, c.To)...)
+	if !s.late() {
+		as = append(as, assignment{"state", "'" + string(s.to) + "'"}, assignment{"attempt", ":attempt"})
+		as = append(as, l.setsTo(lay, s.to)...)
 	}
-	if c.To == ledger.Failed && c.Run != "" {
+	if s.to == ledger.Failed && s.run {
 		as = append(as, assignment{"run", ":run"})
 	}
-	if c.LateAccept {
+	if s.lateAccept {
 		as = append(as, assignment{"late_accept", "1"})
 	}
-	if c.Replace != nil {
+	if s.replaces {
 		as = append(as, assignment{"replaced_by", ":replaced_by"})
 	}
-	if c.RequestID != "" {
+	if s.requestID {
 		as = append(as, assignment{"request_id", ":request_id"})
 	}
-	if c.Reason != "" && !c.Late() {
+	if s.reason && !s.late() {
 		as = append(as, assignment{"reason", ":reason"})
 	}
 	var out []string
@@ -72,41 +133,41 @@ func (l *Ledger) deadline(lay *layout) string {
 		" THEN " + before + " ELSE :deadline END"
 }
 
-func (l *Ledger) conditions(lay *layout, c ledger.Change) []string {
+func (l *Ledger) conditions(lay *layout, s shape) []string {
 	where := []string{l.keyIs(lay)}
-	if c.Late() {
+	if s.late() {
 		return where
 	}
-	where = append(where, l.own("state")+" = :from_state", l.own("attempt")+" = :from_attempt")
-	if c.From == ledger.Queued {
+	where = append(where, l.own("state")+" = '"+string(s.from)+"'", l.own("attempt")+" = :from_attempt")
+	if s.from == ledger.Queued {
 		where = append(where, "COALESCE("+l.own("run")+", '') = :from_run")
 	}
-	return append(where, l.conditionsTo(lay, c)...)
+	return append(where, l.conditionsTo(lay, s)...)
 }
 
 // conditionsTo is what a move asks of the row beyond the comparison. A time that
 // cannot be read compares as NULL, which refuses.
-func (l *Ledger) conditionsTo(lay *layout, c ledger.Change) []string {
+func (l *Ledger) conditionsTo(lay *layout, s shape) []string {
 	late := "COALESCE(" + l.own("late_accept") + ", 0)"
 	var where []string
-	move, _ := ledger.Move(c.From, c.To)
+	move, _ := ledger.Move(s.from, s.to)
 	if move.LateAccept {
 		where = append(where, late+" = 1")
 	}
-	switch c.To {
+	switch s.to {
 	case ledger.Sending:
 		where = append(where, late+" = 0")
 		if lay.has("send_before") {
 			before := l.own("send_before")
 			where = append(where, "("+before+" IS NULL OR "+l.instantOf(before)+" > "+l.instantOf(":now")+")")
 		}
-		if c.From == ledger.Failed {
+		if s.from == ledger.Failed {
 			where = append(where, l.own("retryable")+" = 1", l.own("effect")+" = 'none'")
 		}
 	case ledger.Replaced:
 		where = append(where, late+" = 0") // what was sent must not be sent again in another form
 	case ledger.Fenced:
-		if c.From == ledger.Sending {
+		if s.from == ledger.Sending {
 			deadline := l.own("send_deadline")
 			where = append(where, "("+deadline+" IS NULL OR "+l.instantOf(deadline)+" <= "+l.instantOf(":now")+")")
 		}
