@@ -286,16 +286,18 @@ func conditions(q audit.Query) (string, []any) {
 			continue
 		}
 		terms = append(terms, `(seq IN `+following("job_key", job.is)+` OR `+indexed+` `+job.is+` AND `+indexed+` IS NOT NULL)`)
-		for range 3 * strings.Count(job.is, "?") {
+		for range 2 * strings.Count(job.is, "?") {
 			args = append(args, job.key)
 		}
 	}
 	for _, one := range []struct{ column, value string }{{"message_id", q.MessageID}, {"customer", q.Customer}} {
 		if one.value != "" {
-			terms, args = append(terms, `seq IN `+following(one.column, `= ?`)), append(args, one.value, one.value)
+			terms, args = append(terms, `seq IN `+following(one.column, `= ?`)), append(args, one.value)
 		}
 	}
-	add(`copy_id = ? AND copy_id <> ''`, q.CopyID)
+	if q.CopyID != "" {
+		terms, args = append(terms, `seq IN `+ofCopy), append(args, q.CopyID, q.CopyID)
+	}
 	if q.After > 0 {
 		terms, args = append(terms, `seq > ?`), append(args, q.After)
 	}

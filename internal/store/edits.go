@@ -26,22 +26,23 @@ func indexEdits(ctx context.Context, tx *sql.Tx) error {
 
 // mayBeOut are the records a of a job that was published, or may have been: by a
 // publish's outcome, or by an intent that nothing has closed yet.
-const mayBeOut = `a.action = 'redrive' AND (a.phase = 'outcome' AND a.step = 'publish' AND a.result IN ('done', 'unknown')
-    OR a.phase = 'intent' AND NOT EXISTS (SELECT 1 FROM audit c WHERE c.run = a.run AND c.run <> '' AND c.copy_id = a.copy_id
-      AND c.seq > a.seq AND c.phase = 'outcome' AND (c.step = 'close' OR c.step = 'ack' AND c.result = 'done')))`
+var mayBeOut = `a.action = 'redrive' AND (a.phase = 'outcome' AND a.step = 'publish' AND a.result IN ('done', 'unknown')
+    OR a.phase = 'intent' AND NOT ` + closedLater + `)`
 
-// samePayload are the items i of jobs without a key that are one job: of one
-// payload and one origin. A broker that takes a message as a new one forgets its
-// origin, so within its dead-letter queue an origin that is not known may be any.
-const samePayload = `i.job_key = '' AND i.payload_sha256 = ? AND a.copy_id <> ''
-    AND (i.origin = ? OR i.copy_entity = ? AND '' IN (i.origin, ?))`
+// samePayload are the records, in the runs of their plans, of the items of jobs
+// without a key that are one job: of one payload and one origin. A broker that
+// takes a message as a new one forgets its origin, so within its dead-letter queue
+// an origin that is not known may be any.
+var samePayload = `a.seq IN (` + inRun(``, `SELECT p.seq, p.run, i.copy, i.plan
+    FROM plan_items i CROSS JOIN audit p ON p.plan = i.plan AND p.plan <> '' AND (p.copy_id = '' OR p.run = '') AND p.run <> ?
+    WHERE i.job_key = '' AND i.payload_sha256 = ? AND (i.origin = ? OR i.copy_entity = ? AND '' IN (i.origin, ?))`) + joined("plan") + `)`
 
-func samePayloadArgs(id redrive.Identity) []any {
-	return []any{id.PayloadSHA256, id.Origin, id.Entity, id.Origin}
+func samePayloadArgs(id redrive.Identity, except redrive.RunID) []any {
+	return []any{string(except), id.PayloadSHA256, id.Origin, id.Entity, id.Origin}
 }
 
 // replaced are the edits of one identity.
-const replaced = `SELECT ` + replacedBy + ` FROM audit a %s AND a.run <> ? AND ` + replacedBy + ` IS NOT NULL AND ` + mayBeOut + `
+var replaced = `SELECT ` + replacedBy + ` FROM audit a %s AND a.run <> ? AND ` + replacedBy + ` IS NOT NULL AND ` + mayBeOut + `
   ORDER BY a.seq DESC LIMIT 1`
 
 // ReplacedOf answers identity for identity. See redrive.Plans.
@@ -67,10 +68,10 @@ func (s *Store) ReplacedOf(ctx context.Context, ids []redrive.Identity, except r
 }
 
 func replacedOf(ctx context.Context, q querier, id redrive.Identity, except redrive.RunID) (by string, err error) {
-	query, args := fmt.Sprintf(replaced, `WHERE a.seq IN `+following("job_key", `= ?`)), []any{id.JobKey, id.JobKey}
+	query, args := fmt.Sprintf(replaced, `WHERE a.seq IN `+following("job_key", `= ?`)), []any{id.JobKey}
 	if id.JobKey == "" {
-		query = fmt.Sprintf(replaced, `JOIN plan_items i ON i.plan = a.plan AND i.copy = a.copy_id WHERE `+samePayload)
-		args = samePayloadArgs(id)
+		query = fmt.Sprintf(replaced, `WHERE `+samePayload)
+		args = samePayloadArgs(id, except)
 	}
 	args = append(args, string(except))
 	err = each(ctx, q, func(rows *sql.Rows) error { return rows.Scan(&by) }, query, args...)

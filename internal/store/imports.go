@@ -14,6 +14,9 @@ const (
 	forgottenOf = `(CASE WHEN json_valid(a.record) AND a.record ->> '$.details.receives' IS NOT NULL THEN a.record ->> '$.payload_sha256' END)`
 )
 
+const triedBefore = `SELECT k.value FROM (SELECT DISTINCT value FROM json_each(?)) k WHERE EXISTS (
+  SELECT 1 FROM audit a WHERE ` + forgottenOf + ` = k.value AND ` + forgottenOf + ` IS NOT NULL AND a.action = 'import')`
+
 // indexImports makes those records findable by the payload.
 func indexImports(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, `CREATE INDEX audit_forgotten ON audit (`+forgotten+`) WHERE `+forgotten+` IS NOT NULL`)
@@ -33,8 +36,7 @@ func (s *Store) TriedBefore(ctx context.Context, payloadSHA256 []string) (map[st
 		err := rows.Scan(&p)
 		tried[p] = true
 		return err
-	}, `SELECT k.value FROM (SELECT DISTINCT value FROM json_each(?)) k WHERE EXISTS (
-  SELECT 1 FROM audit a WHERE `+forgottenOf+` = k.value AND `+forgottenOf+` IS NOT NULL AND a.action = 'import')`, string(wanted))
+	}, triedBefore, string(wanted))
 	if err != nil {
 		return nil, fmt.Errorf("read imports: %w", err)
 	}

@@ -33,16 +33,19 @@ CREATE INDEX audit_customer ON audit (customer)     WHERE customer <> ''   AND `
 }
 
 // following finds the records of which a column is as asked, with those that
-// follow them in a run. What is asked stands in it twice.
+// follow them in a run.
 func following(column, asked string) string {
-	led := `l.` + column + ` ` + asked + ` AND l.` + column + ` <> '' AND ` + leadsOf
-	return `(SELECT l.seq FROM audit l WHERE ` + led + `
-    UNION SELECT c.seq FROM audit l CROSS JOIN audit c ON c.copy_id = l.copy_id AND c.copy_id <> '' AND c.run = l.run AND c.` + column + ` = l.` + column + `
-      WHERE l.run <> '' AND ` + led + `)`
+	spans, from, where := ``, `audit l`, `l.`+column+` `+asked
+	if column != "job_key" {
+		spans, from, where = everySpan+`, `, `spans s CROSS JOIN audit l`, `(l.seq >> 11) = s.n AND `+where
+	}
+	led := `SELECT l.seq, l.run, l.copy_id, l.` + column + ` FROM ` + from + ` WHERE ` + where + ` AND l.` + column + ` <> '' AND ` + leadsOf
+	return `(` + inRun(spans, led) + `
+    SELECT seq FROM led UNION ` + joined(column) + `)`
 }
 
 // inPlan finds the records of a plan and of its run. The plan stands in it three
 // times.
 const inPlan = `(SELECT seq FROM audit WHERE plan = ? AND plan <> '' AND ` + ofPlan + `
-    UNION SELECT c.seq FROM (SELECT DISTINCT run FROM audit WHERE plan = ? AND plan <> '' AND ` + ofPlan + `) l
-      CROSS JOIN audit c ON c.run = l.run AND c.run <> '' AND c.plan = ?)`
+    UNION SELECT c.seq FROM (SELECT DISTINCT run FROM audit WHERE plan = ? AND plan <> '' AND ` + ofPlan + `) runs
+      CROSS JOIN audit c ON c.run = runs.run AND c.run <> '' AND c.plan = ?)`

@@ -28,9 +28,14 @@ type Kept struct {
 }
 
 // nameSources are where the store knows jobs from; %s becomes the condition on
-// job_key and message_id.
+// job_key and message_id, which the audit log has of its own.
 var nameSources = []string{
-	`SELECT job_key, message_id, copy_id AS copy FROM audit WHERE %s`,
+	`SELECT job_key, message_id, copy_id AS copy FROM audit WHERE seq IN (WITH RECURSIVE ` + everySpan + `
+  SELECT seq FROM audit WHERE job_key >= ?1 AND job_key < ?1 || char(0x10ffff) AND job_key <> '' AND ` + leads + `
+  UNION SELECT l.seq FROM spans s CROSS JOIN audit l ON (l.seq >> 11) = s.n
+    AND l.message_id >= ?1 AND l.message_id < ?1 || char(0x10ffff) AND l.message_id <> '' AND ` + leadsOf + `
+  UNION SELECT l.seq FROM spans s CROSS JOIN audit l ON (l.seq >> 11) = s.n
+    AND substr(l.copy_id, -16) = substr(?1, -16) AND l.copy_id = ?1 AND l.copy_id <> '')`,
 	`SELECT job_key, message_id, copy FROM holds WHERE %s`,
 	`SELECT job_key, '' AS message_id, '' AS copy FROM plan_items WHERE %s`,
 	`SELECT job_key, '' AS message_id, '' AS copy FROM verdicts WHERE %s`,
@@ -56,9 +61,6 @@ func (s *Store) Names(ctx context.Context, text string) ([]Name, error) {
 		if !strings.Contains(source, `'' AS message_id`) {
 			where += ` OR (message_id >= ?1 AND message_id < ?1 || char(0x10ffff) AND message_id <> '') OR copy = ?1`
 		}
-		if strings.Contains(source, "FROM audit") {
-			where = strings.ReplaceAll(strings.Replace(where, " OR copy = ?1", " OR copy_id = ?1 AND copy_id <> ''", 1), " <> '')", " <> '' AND "+leads+")")
-		}
 		err := each(ctx, s.read, func(rows *sql.Rows) error {
 			var n Name
 			err := rows.Scan(&n.JobKey, &n.MessageID, &n.CopyID)
@@ -67,7 +69,7 @@ func (s *Store) Names(ctx context.Context, text string) ([]Name, error) {
 				names = append(names, n)
 			}
 			return err
-		}, `SELECT DISTINCT * FROM (`+fmt.Sprintf(source, where)+`)
+		}, `SELECT DISTINCT * FROM (`+strings.ReplaceAll(source, "%s", where)+`)
   ORDER BY ?1 IN (job_key, message_id) DESC LIMIT 10000`, text)
 		if err != nil {
 			return nil, fmt.Errorf("find %s in the store: %w", text, err)

@@ -354,11 +354,11 @@ const backed = `EXISTS (SELECT 1 FROM audit b WHERE b.job_key = a.job_key AND b.
     AND b.action = 'rollback' AND b.phase = 'outcome' AND b.result = 'done')`
 
 // published are the copies of redrives whose publish happened, or may have. It is
-// one row per run and copy.
-const published = `SELECT a.run, a.copy_id, coalesce(i.copy_entity, ''), coalesce(i.copy_id, ''), max(a.time) AS at,
+// one row per run and copy. An item is looked up by the copy, since a plan has many.
+var published = `SELECT a.run, a.copy_id, coalesce(i.copy_entity, ''), coalesce(i.copy_id, ''), max(a.time) AS at,
   coalesce(max(CASE WHEN a.phase = 'outcome' AND a.record ->> 'ledger_row' = ? THEN a.record ->> 'attempt' END), 0),
   max(` + backed + `)
-  FROM audit a LEFT JOIN plan_items i ON i.plan = a.plan AND i.copy = a.copy_id
+  FROM audit a LEFT JOIN plan_items i ON +i.plan = a.plan AND i.copy = a.copy_id
   WHERE (%s) AND a.run <> ? AND ` + mayBeOut + `
   GROUP BY a.run, a.copy_id ORDER BY at, a.run`
 
@@ -421,10 +421,10 @@ func publishedOf(ctx context.Context, q querier, id redrive.Identity, except red
 	}
 	edited := replacedBy + ` = ? AND ` + replacedBy + ` IS NOT NULL`
 	if id.JobKey != "" {
-		return count(`a.seq IN `+following("job_key", `= ?`)+` OR `+edited, id.JobKey, id.JobKey, id.JobKey)
+		return count(`a.seq IN `+following("job_key", `= ?`)+` OR `+edited, id.JobKey, id.JobKey)
 	}
 	return errors.Join(
-		count(samePayload, samePayloadArgs(id)...),
+		count(samePayload, samePayloadArgs(id, except)...),
 		count(edited, redrive.PayloadIdentity(id.PayloadSHA256)),
 	)
 }

@@ -36,7 +36,7 @@ WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM audit) BEGIN
 // migrations are the steps from an empty file to the newest schema; version n is
 // the state after the n-th. A step that was released never changes.
 func migrations() []func(context.Context, *sql.Tx) error {
-	return []func(context.Context, *sql.Tx) error{createAll, createHolds, indexEdits, indexImports, createWishes, createPaces, narrowIndexes, splitPlans, createGates}
+	return []func(context.Context, *sql.Tx) error{createAll, createHolds, indexEdits, indexImports, createWishes, createPaces, narrowIndexes, splitPlans, createGates, spanIndexes}
 }
 
 func createAll(ctx context.Context, tx *sql.Tx) error {
