@@ -2,6 +2,7 @@ package redrive
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -56,10 +57,11 @@ func (g *gather[In, Out]) serve(ctx context.Context) {
 }
 
 func (g *gather[In, Out]) answer(ctx context.Context, all []*asking[In, Out]) {
-	var in []In
-	for _, a := range all {
-		in = append(in, a.in...)
+	asked := make([][]In, len(all))
+	for i, a := range all {
+		asked[i] = a.in
 	}
+	in := slices.Concat(asked...)
 	out, err := g.do(ctx, in)
 	for _, a := range all {
 		if a.err = err; err == nil {

@@ -223,7 +223,7 @@ func (s *session) intend(ctx context.Context, ws []*work) ([]*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rs []audit.Record
+	rs := make([]audit.Record, 0, len(ws))
 	for _, w := range ws {
 		if !w.intended {
 			rs = append(rs, s.intentRecord(w))

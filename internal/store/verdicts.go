@@ -77,25 +77,35 @@ func (s *Store) Remember(ctx context.Context, ledgerName string, rows []ledger.R
 }
 
 // Seen is what Remember kept of the rows; keys that were never seen are absent.
-// CROSS JOIN keeps the keys outside, so that each is one look into the index.
 func (s *Store) Seen(ctx context.Context, ledgerName string, keys []ledger.Key) (map[ledger.Key]reconcile.SeenRow, error) {
-	wanted, err := json.Marshal(keys)
-	if err != nil {
-		return nil, fmt.Errorf("read seen ledger rows: %w", err)
+	jobKeys := map[string][]string{} // by consumer: mostly there is one
+	for _, k := range keys {
+		jobKeys[k.Consumer] = append(jobKeys[k.Consumer], k.JobKey)
 	}
-	seen := map[ledger.Key]reconcile.SeenRow{}
-	err = each(ctx, s.read, func(rows *sql.Rows) error {
-		var k ledger.Key
+	seen := make(map[ledger.Key]reconcile.SeenRow, len(keys))
+	for consumer, of := range jobKeys {
+		if err := s.seenOf(ctx, ledgerName, consumer, of, seen); err != nil {
+			return nil, fmt.Errorf("read seen ledger rows: %w", err)
+		}
+	}
+	return seen, nil
+}
+
+// seenOf adds what was seen of one consumer's rows. CROSS JOIN keeps the keys
+// outside, so that each is one look into the index.
+func (s *Store) seenOf(ctx context.Context, ledgerName, consumer string, jobKeys []string, seen map[ledger.Key]reconcile.SeenRow) error {
+	wanted, err := json.Marshal(jobKeys)
+	if err != nil {
+		return err
+	}
+	return each(ctx, s.read, func(rows *sql.Rows) error {
+		k := ledger.Key{Consumer: consumer}
 		var r reconcile.SeenRow
 		var updated int64
-		err := rows.Scan(&k.JobKey, &k.Consumer, &r.State, &r.Attempt, &updated)
+		err := rows.Scan(&k.JobKey, &r.State, &r.Attempt, &updated)
 		r.UpdatedAt = fromNanos(updated)
 		seen[k] = r
 		return err
-	}, `SELECT s.job_key, s.consumer, s.state, s.attempt, s.updated_at FROM json_each(?) k CROSS JOIN seen_rows s
-  ON s.ledger = ? AND s.job_key = k.value ->> 'JobKey' AND s.consumer = k.value ->> 'Consumer'`, string(wanted), ledgerName)
-	if err != nil {
-		return nil, fmt.Errorf("read seen ledger rows: %w", err)
-	}
-	return seen, nil
+	}, `SELECT s.job_key, s.state, s.attempt, s.updated_at FROM json_each(?) k CROSS JOIN seen_rows s
+  ON s.ledger = ? AND s.job_key = k.value AND s.consumer = ?`, string(wanted), ledgerName, consumer)
 }
