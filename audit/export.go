@@ -68,15 +68,15 @@ func writeRows(ctx context.Context, out *bufio.Writer, rows iter.Seq2[Row, error
 }
 
 // VerifyExport verifies an export offline: its chain from the first record to
-// the head that its header names, and, when checkpoint is given, that it
-// extends that. A file of another kind is ErrNotExport.
-func VerifyExport(ctx context.Context, r io.Reader, checkpoint *Head) (Report, error) {
+// the head that its header names, and that it extends the checkpoints that are
+// given. A file of another kind is ErrNotExport.
+func VerifyExport(ctx context.Context, r io.Reader, checkpoints ...Head) (Report, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	header, err := readHeader(in)
 	if err != nil {
 		return Report{}, err
 	}
-	v := NewVerifier(header.Head.Store, Head{}, checkpoint)
+	v := NewVerifier(header.Head.Store, Head{}, checkpoints...)
 	if err := v.Walk(ctx, exportRows(in)); err != nil {
 		return Report{}, err
 	}

@@ -41,26 +41,30 @@ const maxProblems = 100
 // keeps nothing of a row but its hash, so that a log of any length verifies in
 // the memory of its open intents.
 type Verifier struct {
-	store      string
-	remembered *Head
-	last       Head
-	open       openIntents
-	more       int
-	report     Report
+	store   string
+	anchors []Head
+	last    Head
+	open    openIntents
+	more    int
+	report  Report
 }
 
 // NewVerifier starts behind from: the zero head for a whole log, or a head that
-// was verified before. A nil remembered asks for no checkpoint.
-func NewVerifier(store string, from Head, remembered *Head) *Verifier {
+// was verified before. The log must extend each of the anchors, the checkpoints
+// that are remembered of it.
+func NewVerifier(store string, from Head, anchors ...Head) *Verifier {
 	from.Store = store
 	if from.Seq == 0 {
 		from.Hash = Genesis
 	}
-	v := &Verifier{store: store, remembered: remembered, last: from, open: openIntents{}}
+	v := &Verifier{store: store, last: from, open: openIntents{}}
 	v.report.Problems = []Problem{}
-	if remembered != nil && remembered.Store != store {
-		v.Problem(0, fmt.Sprintf("the checkpoint is of store %s, the log of store %s", remembered.Store, store))
-		v.remembered = nil
+	for _, a := range anchors {
+		if a.Store != store {
+			v.Problem(0, fmt.Sprintf("the checkpoint is of store %s, the log of store %s", a.Store, store))
+			continue
+		}
+		v.anchors = append(v.anchors, a)
 	}
 	return v
 }
@@ -126,15 +130,19 @@ func (v *Verifier) content(r Row) {
 }
 
 func (v *Verifier) meet(r Row) {
-	if v.remembered != nil && r.Seq == v.remembered.Seq && r.Hash != v.remembered.Hash {
-		v.Problem(r.Seq, "the log was rewritten: this record is not the one at the remembered checkpoint")
+	for _, a := range v.anchors {
+		if r.Seq == a.Seq && r.Hash != a.Hash {
+			v.Problem(r.Seq, "the log was rewritten: this record is not the one at the remembered checkpoint")
+		}
 	}
 }
 
 // Report ends the walk.
 func (v *Verifier) Report() Report {
-	if m := v.remembered; m != nil && v.last.Seq < m.Seq {
-		v.Problem(v.last.Seq, fmt.Sprintf("the log was cut: it ends here, the remembered checkpoint is at record %d", m.Seq))
+	for _, a := range v.anchors {
+		if v.last.Seq < a.Seq {
+			v.Problem(v.last.Seq, fmt.Sprintf("the log was cut: it ends here, the remembered checkpoint is at record %d", a.Seq))
+		}
 	}
 	r := v.report
 	if v.more > 0 {
@@ -144,6 +152,18 @@ func (v *Verifier) Report() Report {
 	r.OpenIntents = len(v.open)
 	r.OK = len(r.Problems) == 0
 	return r
+}
+
+// Err is ErrBroken with the first problem, or nil.
+func (r Report) Err() error {
+	if r.OK {
+		return nil
+	}
+	p := r.Problems[0]
+	if p.Seq == 0 {
+		return fmt.Errorf("%w: %s", ErrBroken, p.What)
+	}
+	return fmt.Errorf("%w: record %d: %s", ErrBroken, p.Seq, p.What)
 }
 
 // Walk checks every row that rows yields.

@@ -52,7 +52,7 @@ func each(rows []Row) iter.Seq2[Row, error] {
 	}
 }
 
-func headOf(r Row) *Head { return &Head{Store: testStore, Seq: r.Seq, Hash: r.Hash} }
+func headOf(r Row) Head { return Head{Store: testStore, Seq: r.Seq, Hash: r.Hash} }
 
 // reseal writes the chain anew from record n on, as someone would who knows how.
 func reseal(t testing.TB, rows []Row, n int, change func(*Record)) []Row {
@@ -60,7 +60,7 @@ func reseal(t testing.TB, rows []Row, n int, change func(*Record)) []Row {
 	rows = append([]Row(nil), rows...)
 	head := Head{Store: testStore}
 	if n > 0 {
-		head = *headOf(rows[n-1])
+		head = headOf(rows[n-1])
 	}
 	for i := n; i < len(rows); i++ {
 		r, err := Decode(rows[i].Canonical)
@@ -86,7 +86,7 @@ func TestVerifySound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Report{OK: true, Records: 101, OpenIntents: 1, Head: *headOf(rows[100]), Problems: []Problem{}}
+	want := Report{OK: true, Records: 101, OpenIntents: 1, Head: headOf(rows[100]), Problems: []Problem{}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -94,7 +94,7 @@ func TestVerifySound(t *testing.T) {
 
 func TestVerifyEmpty(t *testing.T) {
 	t.Parallel()
-	got, err := verifyAll(context.Background(), testStore, each(nil), nil)
+	got, err := verifyAll(context.Background(), testStore, each(nil))
 	want := Report{OK: true, Head: Head{Store: testStore, Hash: Genesis}, Problems: []Problem{}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
@@ -199,7 +199,7 @@ func TestVerifyExportFindsDamage(t *testing.T) {
 			rows = d.do(t, rows)
 			head := Head{Store: testStore}
 			if len(rows) > 0 {
-				head = *headOf(rows[len(rows)-1])
+				head = headOf(rows[len(rows)-1])
 			}
 			got, err := VerifyExport(context.Background(), export(t, head, rows), checkpoint)
 			if err != nil {
@@ -222,8 +222,8 @@ func export(t testing.TB, head Head, rows []Row) io.Reader {
 func TestVerifyExportSound(t *testing.T) {
 	t.Parallel()
 	rows := chain(t, 2500)
-	got, err := VerifyExport(context.Background(), export(t, *headOf(rows[2499]), rows), headOf(rows[1999]))
-	want := Report{OK: true, Records: 2500, Head: *headOf(rows[2499]), Problems: []Problem{}}
+	got, err := VerifyExport(context.Background(), export(t, headOf(rows[2499]), rows), headOf(rows[1999]))
+	want := Report{OK: true, Records: 2500, Head: headOf(rows[2499]), Problems: []Problem{}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
@@ -232,7 +232,7 @@ func TestVerifyExportSound(t *testing.T) {
 func TestVerifyExportCutShort(t *testing.T) {
 	t.Parallel()
 	rows := chain(t, 20)
-	got, err := VerifyExport(context.Background(), export(t, *headOf(rows[19]), rows[:18]), nil)
+	got, err := VerifyExport(context.Background(), export(t, headOf(rows[19]), rows[:18]))
 	if err != nil || got.OK || !strings.Contains(got.Problems[0].What, "not whole") {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -241,13 +241,13 @@ func TestVerifyExportCutShort(t *testing.T) {
 func TestVerifyExportLineThatIsNone(t *testing.T) {
 	t.Parallel()
 	rows := chain(t, 4)
-	b, err := io.ReadAll(export(t, *headOf(rows[3]), rows))
+	b, err := io.ReadAll(export(t, headOf(rows[3]), rows))
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.SplitAfter(string(b), "\n")
 	lines[2] = "not JSON\n"
-	got, err := VerifyExport(context.Background(), strings.NewReader(strings.Join(lines, "")), nil)
+	got, err := VerifyExport(context.Background(), strings.NewReader(strings.Join(lines, "")))
 	if err != nil || got.OK || got.Problems[0] != (Problem{2, "line is not a record of an export"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -256,7 +256,7 @@ func TestVerifyExportLineThatIsNone(t *testing.T) {
 func TestVerifyExportOfAnotherFile(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{"", "{}\n", "hello", `{"format":"redrivectl/plan/v1"}`} {
-		if _, err := VerifyExport(context.Background(), strings.NewReader(content), nil); !errors.Is(err, ErrNotExport) {
+		if _, err := VerifyExport(context.Background(), strings.NewReader(content)); !errors.Is(err, ErrNotExport) {
 			t.Errorf("%q: %v", content, err)
 		}
 	}
@@ -265,7 +265,7 @@ func TestVerifyExportOfAnotherFile(t *testing.T) {
 func TestVerifyCheckpointOfAnotherStore(t *testing.T) {
 	t.Parallel()
 	rows := chain(t, 3)
-	got, err := verifyAll(context.Background(), testStore, each(rows), &Head{Store: "ee", Seq: 3, Hash: rows[2].Hash})
+	got, err := verifyAll(context.Background(), testStore, each(rows), Head{Store: "ee", Seq: 3, Hash: rows[2].Hash})
 	if err != nil || got.OK {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -277,7 +277,7 @@ func TestVerifyBoundsItsReport(t *testing.T) {
 	for i := range rows {
 		rows[i].Hash = Genesis
 	}
-	got, err := verifyAll(context.Background(), testStore, each(rows), nil)
+	got, err := verifyAll(context.Background(), testStore, each(rows))
 	if err != nil || len(got.Problems) != maxProblems+1 {
 		t.Errorf("%d problems, %v", len(got.Problems), err)
 	}
@@ -335,7 +335,7 @@ func TestSealCutsReason(t *testing.T) {
 func BenchmarkVerify(b *testing.B) {
 	rows := chain(b, 1000)
 	for b.Loop() {
-		if r, err := verifyAll(context.Background(), testStore, each(rows), nil); err != nil || !r.OK {
+		if r, err := verifyAll(context.Background(), testStore, each(rows)); err != nil || !r.OK {
 			b.Fatal(r, err)
 		}
 	}
@@ -343,7 +343,7 @@ func BenchmarkVerify(b *testing.B) {
 }
 
 func FuzzVerifyExport(f *testing.F) {
-	b, err := io.ReadAll(export(f, *headOf(chain(f, 3)[2]), chain(f, 3)))
+	b, err := io.ReadAll(export(f, headOf(chain(f, 3)[2]), chain(f, 3)))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -352,7 +352,7 @@ func FuzzVerifyExport(f *testing.F) {
 	f.Add([]byte(`{"format":"redrivectl/audit-export/v1","head":{"store":"a","seq":"9223372036854775807","hash":""}}` + "\n{}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := VerifyExport(context.Background(), bytes.NewReader(b), headOf(chain(t, 3)[2]))
-		if err == nil && r.OK && strings.TrimRight(string(b), "\r\n") != strings.TrimRight(sound, "\n") && r.Head != *headOf(chain(t, 3)[2]) {
+		if err == nil && r.OK && strings.TrimRight(string(b), "\r\n") != strings.TrimRight(sound, "\n") && r.Head != headOf(chain(t, 3)[2]) {
 			t.Errorf("another export verifies: %q", b)
 		}
 	})
@@ -360,8 +360,8 @@ func FuzzVerifyExport(f *testing.F) {
 
 // verifyAll walks a whole log of the store. The error is the iterator's or ctx's:
 // the log could not be read to its end, which says nothing of what it holds.
-func verifyAll(ctx context.Context, store string, rows iter.Seq2[Row, error], remembered *Head) (Report, error) {
-	v := NewVerifier(store, Head{}, remembered)
+func verifyAll(ctx context.Context, store string, rows iter.Seq2[Row, error], anchors ...Head) (Report, error) {
+	v := NewVerifier(store, Head{}, anchors...)
 	if err := v.Walk(ctx, rows); err != nil {
 		return Report{}, err
 	}

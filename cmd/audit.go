@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -17,7 +18,7 @@ import (
 
 func newAuditCmd(a *app) *cobra.Command {
 	return group("audit", "Read, search, verify and export the audit log",
-		newAuditListCmd(a), newAuditFindCmd(a), newAuditVerifyCmd(a), newAuditExportCmd(a))
+		newAuditListCmd(a), newAuditFindCmd(a), newAuditVerifyCmd(a), newAuditExportCmd(a), newAuditCheckpointCmd(a))
 }
 
 func newAuditListCmd(a *app) *cobra.Command {
@@ -189,58 +190,64 @@ func newAuditVerifyCmd(a *app) *cobra.Command {
 		Use: "verify", Short: "Verify the chain of the audit log", Args: exactArgs(),
 		Long: `Verify the whole log: every record, the chain, the guards around it, and that it
 extends the checkpoint that this machine remembers. With --export the file is
-verified instead, offline, against --checkpoint where one is given: the "head"
-that "audit verify -o json" prints, kept where others cannot write.
+verified instead, offline. With --checkpoint either must also extend the one that
+"audit checkpoint" printed and that was kept where others cannot write.
 
 Records after the last remembered checkpoint can be rewritten by whoever can
 write the file; docs/audit.md says what this does and does not prove.`,
-		Example: "  redrivectl audit verify\n  redrivectl audit verify --export audit.jsonl --checkpoint checkpoint.json",
+		Example: "  redrivectl audit verify\n  redrivectl audit verify --checkpoint checkpoint.json\n" +
+			"  redrivectl audit verify --export audit.jsonl --checkpoint checkpoint.json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if checkpoint != "" && export == "" {
-				return usagef("--checkpoint goes with --export; the store is held against the one this machine remembers")
+			kept, err := keptCheckpoints(checkpoint)
+			if err != nil {
+				return err
 			}
 			if export != "" {
-				return a.verifyExport(c.Context(), export, checkpoint)
+				return a.verifyExport(c.Context(), export, kept)
 			}
-			return a.verifyStore(c.Context())
+			return a.verifyStore(c.Context(), kept)
 		},
 	}
 	c.Flags().StringVar(&export, "export", "", "verify this export instead of the store")
-	c.Flags().StringVar(&checkpoint, "checkpoint", "", "file with the checkpoint that the export must extend, a head as verify -o json prints it")
+	c.Flags().StringVar(&checkpoint, "checkpoint", "", "file with a checkpoint that the log must extend, as audit checkpoint prints it")
 	return exits(c, exitRefused, exitAudit)
 }
 
-func (a *app) verifyStore(ctx context.Context) error {
+// keptCheckpoints is the one in the file, where one is named.
+func keptCheckpoints(path string) ([]audit.Head, error) {
+	if path == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoint: %w", err)
+	}
+	h, err := audit.ParseHead(b)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+	}
+	return []audit.Head{h}, nil
+}
+
+func (a *app) verifyStore(ctx context.Context, kept []audit.Head) error {
 	st, err := a.auditStore(ctx)
 	if err != nil {
 		return err
 	}
-	report, err := st.VerifyAudit(ctx)
+	report, err := st.VerifyAudit(ctx, kept...)
 	if err != nil {
 		return err
 	}
 	return a.printReport(report)
 }
 
-func (a *app) verifyExport(ctx context.Context, export, checkpoint string) error {
-	var at *audit.Head
-	if checkpoint != "" {
-		b, err := os.ReadFile(checkpoint)
-		if err != nil {
-			return fmt.Errorf("read checkpoint: %w", err)
-		}
-		h, err := audit.ParseHead(b)
-		if err != nil {
-			return fmt.Errorf("checkpoint %s: %w", checkpoint, err)
-		}
-		at = &h
-	}
+func (a *app) verifyExport(ctx context.Context, export string, kept []audit.Head) error {
 	f, err := os.Open(export)
 	if err != nil {
 		return fmt.Errorf("open export: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	report, err := audit.VerifyExport(ctx, f, at)
+	report, err := audit.VerifyExport(ctx, f, kept...)
 	if err != nil {
 		return fmt.Errorf("verify %s: %w", export, err)
 	}
@@ -289,4 +296,43 @@ func newAuditExportCmd(a *app) *cobra.Command {
 			return st.ExportAudit(c.Context(), a.stdout)
 		},
 	}, exitRefused)
+}
+
+func newAuditCheckpointCmd(a *app) *cobra.Command {
+	return exits(&cobra.Command{
+		Use: "checkpoint", Short: "Verify the log and print where it ends, to keep elsewhere", Args: exactArgs(),
+		Long: `Verify the whole log and print its end as one line of JSON: store, sequence and
+hash. Kept where those who can write the store cannot, in a ticket or a signed
+commit, it shows later that nothing up to it was changed:
+"audit verify --checkpoint FILE" holds the log, or an export, against it.`,
+		Example: "  redrivectl audit checkpoint > checkpoint.json\n  redrivectl audit verify --checkpoint checkpoint.json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if a.output == outputCSV {
+				return a.asIs("a checkpoint")
+			}
+			return a.printCheckpoint(c.Context())
+		},
+	}, exitRefused, exitAudit)
+}
+
+// printCheckpoint prints nothing where the log does not verify, so that nobody
+// keeps what vouches for nothing.
+func (a *app) printCheckpoint(ctx context.Context) error {
+	st, err := a.auditStore(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := st.VerifyAudit(ctx)
+	if err != nil {
+		return err
+	}
+	if err := report.Err(); err != nil {
+		return withHint(err, "redrivectl audit verify")
+	}
+	line, err := json.Marshal(report.Head)
+	if err != nil {
+		return fmt.Errorf("encode checkpoint: %w", err)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s\n", line)
+	return err
 }

@@ -88,7 +88,7 @@ func (m *memory) mark(now time.Time, rec audit.Record) error {
 
 // verify holds the whole log to the chain.
 func (m *memory) verify() audit.Report {
-	v := audit.NewVerifier(m.head.Store, audit.Head{}, &m.head)
+	v := audit.NewVerifier(m.head.Store, audit.Head{}, m.head)
 	for _, r := range m.log {
 		v.Row(audit.Row{Seq: r.Seq, Canonical: r.canonical, Hash: r.hash})
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/redrivectl/redrivectl/audit"
@@ -66,14 +67,18 @@ func auditRows(ctx context.Context, q querier, from int64) iter.Seq2[audit.Row, 
 }
 
 // VerifyAudit verifies the whole log against the checkpoint that this machine
-// remembers, and remembers its head when it is sound. The error says that the
-// log could not be read, or the checkpoint not be remembered.
-func (s *Store) VerifyAudit(ctx context.Context) (audit.Report, error) {
+// remembers and those that were kept elsewhere, and remembers its head when it is
+// sound. The error says that the log could not be read, or the checkpoint not be
+// remembered.
+func (s *Store) VerifyAudit(ctx context.Context, kept ...audit.Head) (audit.Report, error) {
 	remembered, err := s.Checkpoint()
 	if err != nil {
 		return audit.Report{}, err
 	}
-	report, err := s.verify(ctx, audit.Head{}, remembered)
+	if remembered != nil {
+		kept = append(slices.Clone(kept), *remembered)
+	}
+	report, err := s.verify(ctx, audit.Head{}, kept...)
 	if err == nil && report.OK {
 		err = s.remember(report.Head)
 	}
@@ -83,16 +88,15 @@ func (s *Store) VerifyAudit(ctx context.Context) (audit.Report, error) {
 // VerifyTail verifies what the log holds behind from, which must be in it: an
 // error that wraps audit.ErrBroken names the first problem.
 func (s *Store) VerifyTail(ctx context.Context, from audit.Head) (audit.Head, error) {
-	report, err := s.verify(ctx, from, nil)
-	if err == nil && !report.OK {
-		p := report.Problems[0]
-		err = fmt.Errorf("%w: record %d: %s", audit.ErrBroken, p.Seq, p.What)
+	report, err := s.verify(ctx, from)
+	if err == nil {
+		err = report.Err()
 	}
 	return report.Head, err
 }
 
-func (s *Store) verify(ctx context.Context, from audit.Head, remembered *audit.Head) (audit.Report, error) {
-	v := audit.NewVerifier(s.id, from, remembered)
+func (s *Store) verify(ctx context.Context, from audit.Head, anchors ...audit.Head) (audit.Report, error) {
+	v := audit.NewVerifier(s.id, from, anchors...)
 	err := s.read.snapshot(ctx, func(t querier) error {
 		if err := s.anchors(ctx, t, v, from); err != nil {
 			return err
@@ -164,11 +168,7 @@ func (s *Store) verifyWhole(ctx context.Context) error {
 	if err != nil {
 		return notWritable("verify audit log", err)
 	}
-	if !report.OK {
-		p := report.Problems[0]
-		return fmt.Errorf("%w: record %d: %s", audit.ErrBroken, p.Seq, p.What)
-	}
-	return nil
+	return report.Err()
 }
 
 func (s *Store) verifyFrom(ctx context.Context, from audit.Head) error {

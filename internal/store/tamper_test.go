@@ -230,7 +230,7 @@ func TestExportVerifiesOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	online := f.verified(t)
-	offline, err := audit.VerifyExport(ctx, &b, &checkpoint)
+	offline, err := audit.VerifyExport(ctx, &b, checkpoint)
 	if diff := cmp.Diff(online, offline); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
