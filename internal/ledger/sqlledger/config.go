@@ -175,8 +175,9 @@ func (c Config) column(name string) string {
 }
 
 // source is the driver's data source. A file that exists keeps its journal
-// mode, which is the application's choice; a new one gets a write-ahead log.
-func (c Config) source() string {
+// mode, which is the application's choice; a new one gets a write-ahead log. What the
+// application's own data source sets goes before pragma.
+func (c Config) source(pragma string) string {
 	base, query, _ := strings.Cut(c.DSN, "?")
 	if !strings.HasPrefix(base, "file:") {
 		path := c.Path
@@ -185,7 +186,7 @@ func (c Config) source() string {
 		}
 		base = "file:" + (&url.URL{Path: path}).EscapedPath()
 	}
-	q := []string{"_pragma=busy_timeout(10000)"}
+	q := []string{"_pragma=busy_timeout(10000)", "_pragma=" + pragma}
 	switch {
 	case c.Mode == Read:
 		q = append(q, "mode=ro", "_pragma=query_only(1)", "_txlock=deferred")

@@ -16,7 +16,7 @@ import (
 // returns the count so far.
 func (l *Ledger) CountStatements() func() int {
 	var n atomic.Int64
-	c, err := (&sqlite.SQLite{}).OpenConnector(l.cfg.source())
+	c, err := (&sqlite.SQLite{}).OpenConnector(l.cfg.source(cachePragma))
 	if err != nil {
 		panic(err)
 	}
@@ -72,7 +72,7 @@ func (c countingConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.T
 
 // loseCommits makes l's database commit and then say that it does not know.
 func (l *Ledger) loseCommits() error {
-	c, err := (&sqlite.SQLite{}).OpenConnector(l.cfg.source())
+	c, err := (&sqlite.SQLite{}).OpenConnector(l.cfg.source(cachePragma))
 	if err != nil {
 		return err
 	}
