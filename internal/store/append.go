@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -11,8 +12,17 @@ import (
 	"github.com/redrivectl/redrivectl/audit"
 )
 
-const insertRecord = `INSERT INTO audit (seq, hash, record, time, action, phase, step, result, run, plan, queue,
-  copy_id, job_key, message_id, customer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+// manyRecords are written with one statement where there are as many: what a
+// statement costs by itself is the triggers' journal above all.
+const manyRecords = 10
+
+// A record is bound as the bytes that it is, which saves a copy of it.
+const (
+	insertRecord = `INSERT INTO audit (seq, hash, record, time, action, phase, step, result, run, plan, queue,
+  copy_id, job_key, message_id, customer) VALUES ` + insertValues
+	insertValues = `(?, ?, CAST(? AS TEXT), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertedEach = 15 // parameters
+)
 
 // sealed is a record with its place in the chain.
 type sealed struct {
@@ -76,25 +86,26 @@ func (t *tx) insertSealed() error {
 		if err := in.prepare(c.(driver.Conn).Raw()); err != nil {
 			return err
 		}
-		for i := range in.sealed {
-			if err := in.run(&in.sealed[i]); err != nil {
+		for all := in.sealed; len(all) > 0; {
+			st := &in.many
+			if len(all) < manyRecords {
+				st = &in.one
+			}
+			n := len(st.bound)
+			if err := st.run(all[:n]); err != nil {
 				return err
 			}
-			t.head = in.sealed[i].head
+			t.head, all = all[n-1].head, all[n:]
 		}
 		return nil
 	})
 }
 
-// inserter is insertRecord on SQLite's own connection: what database/sql makes of
-// fifteen values costs as much as writing them. It binds those columns alone that
-// differ from the record's before, since most are the same all through a run, and
-// uses its memory again.
+// inserter seals records and writes them. It uses its memory again.
 type inserter struct {
-	stmt   *sqlite3.Stmt
-	bound  columns
-	sealed []sealed
-	buf    []byte // the canonical bytes of all that is sealed
+	one, many statement
+	sealed    []sealed
+	buf       []byte // the canonical bytes of all that is sealed
 }
 
 func (in *inserter) clear() { in.sealed, in.buf = in.sealed[:0], in.buf[:0] }
@@ -111,44 +122,69 @@ func (in *inserter) seal(r audit.Record, head audit.Head, now time.Time) (audit.
 	return next, nil
 }
 
-// run writes one record.
-func (in *inserter) run(s *sealed) error {
-	err := errors.Join(
-		in.stmt.BindInt64(1, s.head.Seq), in.stmt.BindText(2, s.head.Hash), in.stmt.BindRawText(3, s.canonical),
-		in.stmt.BindInt64(4, s.time), in.bind(&s.columns),
-	)
-	if err != nil {
-		return err
-	}
-	return in.stmt.Exec()
-}
-
-// prepare parses the statement on a connection that has not got it.
+// prepare parses the statements on a connection that has not got them.
 func (in *inserter) prepare(c *sqlite3.Conn) error {
-	if in.stmt != nil && in.stmt.Conn() == c {
+	if in.many.stmt != nil && in.many.stmt.Conn() == c {
 		return nil
 	}
-	s, _, err := c.Prepare(insertRecord)
-	if err != nil {
-		return err
+	err := in.close()
+	if err == nil {
+		in.one, err = newStatement(c, 1)
 	}
-	in.stmt = s
-	in.bound = columns{}
-	for n := range in.bound {
-		err = errors.Join(err, s.BindText(n+5, ""))
+	if err == nil {
+		in.many, err = newStatement(c, manyRecords)
 	}
 	return err
 }
 
-func (in *inserter) bind(cs *columns) error {
-	for n, c := range cs {
-		if c == in.bound[n] {
-			continue
+func (in *inserter) close() error { return errors.Join(in.one.stmt.Close(), in.many.stmt.Close()) }
+
+// statement is insertRecord for one record or several, on SQLite's own connection:
+// what database/sql makes of fifteen values costs as much as writing them. It
+// binds those columns alone that differ from what stood in their place before,
+// since most are the same all through a run.
+type statement struct {
+	stmt  *sqlite3.Stmt
+	bound []columns
+}
+
+func newStatement(c *sqlite3.Conn, records int) (statement, error) {
+	s, _, err := c.Prepare(insertRecord + strings.Repeat(`, `+insertValues, records-1))
+	if err != nil {
+		return statement{}, err
+	}
+	st := statement{s, make([]columns, records)}
+	for i := range st.bound {
+		for n := range st.bound[i] {
+			err = errors.Join(err, s.BindText(i*insertedEach+n+5, ""))
 		}
-		if err := in.stmt.BindText(n+5, c); err != nil {
+	}
+	return st, err
+}
+
+// run writes as many records as it is for.
+func (st *statement) run(rs []sealed) error {
+	for i := range rs {
+		if err := st.bind(i, &rs[i]); err != nil {
 			return err
 		}
-		in.bound[n] = c
 	}
-	return nil
+	return st.stmt.Exec()
+}
+
+func (st *statement) bind(i int, s *sealed) error {
+	first := i*insertedEach + 1
+	err := errors.Join(
+		st.stmt.BindInt64(first, s.head.Seq), st.stmt.BindText(first+1, s.head.Hash),
+		st.stmt.BindBlob(first+2, s.canonical), st.stmt.BindInt64(first+3, s.time),
+	)
+	for n, c := range s.columns {
+		if err != nil || c == st.bound[i][n] {
+			continue
+		}
+		if err = st.stmt.BindText(first+4+n, c); err == nil {
+			st.bound[i][n] = c
+		}
+	}
+	return err
 }

@@ -98,7 +98,7 @@ func (w *writer) forget() error {
 			errs = append(errs, s.Close())
 		}
 	}
-	return errors.Join(append(errs, w.insert.stmt.Close())...)
+	return errors.Join(append(errs, w.insert.close())...)
 }
 
 // write hands a change to the writer.
