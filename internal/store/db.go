@@ -21,7 +21,8 @@ const busyPragma = "busy_timeout(10000)"
 
 // dsn is the URI of the file. modeof gives the write-ahead log the mode of the
 // database itself; recursive_triggers makes REPLACE fire the delete trigger;
-// secure_delete overwrites what is removed.
+// secure_delete overwrites what is removed. A record is a good kilobyte long, so
+// that pages of twice the usual size are half as many to write, with less waste.
 func dsn(path, vfs, mode string) string {
 	v := url.Values{"mode": {mode}, "modeof": {path}}
 	v.Add("_pragma", busyPragma)
@@ -29,6 +30,7 @@ func dsn(path, vfs, mode string) string {
 		v.Set("vfs", vfs)
 	}
 	if mode == "rw" {
+		v.Add("_pragma", "page_size(8192)") // of a new file
 		v.Add("_pragma", "recursive_triggers(1)")
 		v.Add("_pragma", "synchronous(full)")
 		v.Add("_pragma", "foreign_keys(1)")
