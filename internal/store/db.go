@@ -69,7 +69,7 @@ type querier interface {
 type reader struct{ *parsed.DB }
 
 func openReader(dsn string) (*reader, error) {
-	db, err := openDB(dsn+"&_pragma=query_only(1)&_pragma=cache_size(-512)", 4)
+	db, err := openDB(dsn+"&_pragma=query_only(1)&_pragma=cache_size(-512)", 2)
 	if err != nil {
 		return nil, err
 	}

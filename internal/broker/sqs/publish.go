@@ -110,7 +110,7 @@ func (a *Account) send(ctx context.Context, to *facts, ms []broker.Outgoing) []b
 	rs := broker.All(len(ms), broker.Result{Err: errNotNamed})
 	for _, s := range out.Successful {
 		if i, err := strconv.Atoi(text(s.Id)); err == nil && i >= 0 && i < len(ms) {
-			rs[i] = accepted(in.Entries[i], s)
+			rs[i] = accepted(ms[i], in.Entries[i], s)
 		}
 	}
 	for _, e := range out.Failed {
@@ -123,8 +123,8 @@ var errDamaged = errors.New("the service has another message than was sent: its 
 
 // accepted compares the checksums. What arrived damaged was sent, so it is
 // Unknown: neither is its dead copy to go, nor is it to be sent again.
-func accepted(e types.SendMessageBatchRequestEntry, s types.SendMessageBatchResultEntry) broker.Result {
-	if text(s.MD5OfMessageBody) != sum([]byte(text(e.MessageBody))) ||
+func accepted(m broker.Outgoing, e types.SendMessageBatchRequestEntry, s types.SendMessageBatchResultEntry) broker.Result {
+	if text(s.MD5OfMessageBody) != sum(m.Body) ||
 		len(e.MessageAttributes) > 0 && text(s.MD5OfMessageAttributes) != attributesSum(e.MessageAttributes) {
 		return broker.Result{Err: errDamaged}
 	}

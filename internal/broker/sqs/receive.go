@@ -70,12 +70,12 @@ func receipts(ms []types.Message, until time.Time) []broker.Delivery {
 func (q *Queue) deliveries(ms []types.Message, until time.Time) ([]broker.Delivery, error) {
 	ds := make([]broker.Delivery, len(ms))
 	for i, m := range ms {
-		if text(m.MD5OfBody) != sum([]byte(text(m.Body))) {
-			return nil, fmt.Errorf("receive from %s: message %s did not arrive as it was sent", q.facts.name, text(m.MessageId))
-		}
 		got, err := q.message(m)
 		if err != nil {
 			return nil, err
+		}
+		if text(m.MD5OfBody) != sum(got.Body) {
+			return nil, fmt.Errorf("receive from %s: message %s did not arrive as it was sent", q.facts.name, text(m.MessageId))
 		}
 		ds[i] = broker.Delivery{Message: got, Receipt: own(m.ReceiptHandle), LeaseUntil: until}
 	}
