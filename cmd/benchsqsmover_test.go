@@ -46,7 +46,7 @@ func move(ctx context.Context, from, to, connections string) error {
 		return err
 	}
 	transport := awshttp.NewBuildableClient().GetTransport()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = n, n
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxConnsPerHost = n, n, n
 	m := mover{from: from, to: to, client: sqs.NewFromConfig(c, func(o *sqs.Options) {
 		o.Retryer = aws.NopRetryer{}
 		o.HTTPClient = &http.Client{Transport: transport}
