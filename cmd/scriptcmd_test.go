@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -260,7 +261,8 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // interrupted [-twice] CODE PROGRAM [ARGS...] runs a program, interrupts it once
-// something has arrived in queue.db, and demands its exit code.
+// something has arrived in queue.db, or with --watch once it has said something, and
+// demands its exit code.
 func scriptInterrupted(ts *testscript.TestScript, neg bool, args []string) {
 	twice := len(args) > 0 && args[0] == "-twice"
 	if twice {
@@ -277,8 +279,18 @@ func scriptInterrupted(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range []string{"HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "REDRIVECTL_ACTOR"} {
 		c.Env = append(c.Env, name+"="+ts.Getenv(name))
 	}
+	heard := make(heardOnce, 1)
+	c.Stdout = heard
 	ts.Check(c.Start())
-	scriptAwait(ts, false, []string{"queue.db", "digests", strconv.Itoa(before + 1)})
+	if slices.Contains(args, "--watch") { // it listens for the signal by the time it says something
+		select {
+		case <-heard:
+		case <-time.After(scriptPatience):
+			ts.Fatalf("%s says nothing", strings.Join(args[1:], " "))
+		}
+	} else {
+		scriptAwait(ts, false, []string{"queue.db", "digests", strconv.Itoa(before + 1)})
+	}
 	ts.Check(c.Process.Signal(os.Interrupt))
 	if twice {
 		ts.Check(c.Process.Signal(os.Interrupt))
@@ -287,6 +299,17 @@ func scriptInterrupted(ts *testscript.TestScript, neg bool, args []string) {
 	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != want {
 		ts.Fatalf("%s ends with %v, want exit code %d", strings.Join(args[1:], " "), err, want)
 	}
+}
+
+// heardOnce is told of a first output, and drops all.
+type heardOnce chan struct{}
+
+func (h heardOnce) Write(p []byte) (int, error) {
+	select {
+	case h <- struct{}{}:
+	default:
+	}
+	return len(p), nil
 }
 
 // awaitdead RUN waits until the lease of a run whose process is gone has ended.
