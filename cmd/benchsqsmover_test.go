@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -49,13 +50,25 @@ func move(ctx context.Context, from, to, connections string) error {
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxConnsPerHost = n, n, n
 	m := mover{from: from, to: to, client: sqs.NewFromConfig(c, func(o *sqs.Options) {
 		o.Retryer = aws.NopRetryer{}
-		o.HTTPClient = &http.Client{Transport: transport}
+		o.HTTPClient = unclosed{&http.Client{Transport: transport}}
 	})}
 	g, ctx := errgroup.WithContext(ctx)
 	for range n {
 		g.Go(func() error { return m.moveAll(ctx) })
 	}
 	return g.Wait()
+}
+
+// unclosed keeps net/http from taking a body that the client closes as soon as the
+// answer begins for a write that failed: closed, it reads as empty, but its WriteTo
+// fails. The connection would be cut in the middle of the answer.
+type unclosed struct{ *http.Client }
+
+func (u unclosed) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return u.Client.Do(r)
 }
 
 func (m mover) moveAll(ctx context.Context) error {
