@@ -24,6 +24,7 @@ type app struct {
 	stderr io.Writer
 	getenv func(string) string
 	now    func() time.Time
+	bound  func(limit int64)
 
 	configPath string
 	storePath  string
@@ -39,7 +40,7 @@ type app struct {
 }
 
 func newApp(env Env) *app {
-	return &app{args: env.Args, stdin: env.Stdin, stdout: env.Stdout, stderr: env.Stderr, getenv: env.Getenv, now: env.Now, output: outputTable}
+	return &app{args: env.Args, stdin: env.Stdin, stdout: env.Stdout, stderr: env.Stderr, getenv: env.Getenv, now: env.Now, bound: env.Bound, output: outputTable}
 }
 
 // apart is another invocation in the same surroundings, with the same config. What

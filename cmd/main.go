@@ -27,6 +27,8 @@ type Env struct {
 	Stderr io.Writer
 	Getenv func(string) string
 	Now    func() time.Time
+	// Bound bounds the memory of the process, in bytes; nil: it is others' too.
+	Bound func(limit int64)
 }
 
 // Main runs the program on the process's own surroundings and returns its exit
@@ -50,7 +52,7 @@ func Main() int {
 	armCrash()
 	return Run(ctx, Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv, Now: clock(),
+		Getenv: os.Getenv, Now: clock(), Bound: boundMemory,
 	})
 }
 

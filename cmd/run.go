@@ -401,6 +401,7 @@ func (a *app) runner(ctx context.Context, queueName string, st *store.Store) (*r
 		Who:   who, NewRunID: func() redrive.RunID { return redrive.RunID(randomHex()) },
 		Now: a.now, Sleep: sleep, Ticks: ticks,
 		LeaseTTL: leaseTTL, DeliveryLease: deliveryLease, EmptyTries: emptyTries, EmptyWait: emptyWait, Workers: batchesAtOnce(q.broker),
+		Begun: a.boundRun,
 		Progress: func(r redrive.Report) {
 			progress.Update(term.Step{What: "running on " + queueName, Done: int64(r.Planned - r.Remaining), Total: int64(r.Planned)})
 		},

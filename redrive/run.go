@@ -72,6 +72,9 @@ type Runner struct {
 	// Observing is told of each look at the canary, of the verdict, and when the run
 	// waits for a person and goes on; nil: nobody listens.
 	Observing func(Observation)
+	// Begun is told how many jobs the plan has, before the first batch; nil: nobody
+	// listens.
+	Begun func(planned int)
 	// Progress is told after every batch; nil: nobody listens.
 	Progress func(Report)
 	// Slowed is told that the run lowered its rate, since the broker or the provider
@@ -165,6 +168,9 @@ func (r *Runner) startRecord(ctx context.Context, p Frozen, run RunID, step stri
 // whole runs the body under heartbeat and ends the run, whatever becomes of it.
 func (s *session) whole(ctx context.Context, body func(context.Context) error) (Ended, error) {
 	started := s.Now()
+	if s.Begun != nil {
+		s.Begun(s.plan.Items.Len())
+	}
 	err := s.beating(ctx, func(ctx context.Context) error {
 		err := s.afterAbort(ctx, body(ctx))
 		if err == nil {

@@ -18,9 +18,21 @@ import (
 
 func (w *world) run(id redrive.PlanID) (redrive.Ended, error) {
 	w.t.Helper()
-	e, err := w.runner("run1").Run(w.ctx, string(id))
+	r := w.runner("run1")
+	return w.told(r, func() (redrive.Ended, error) { return r.Run(w.ctx, string(id)) })
+}
+
+// told checks what every run tells of itself.
+func (w *world) told(r *redrive.Runner, carry func() (redrive.Ended, error)) (redrive.Ended, error) {
+	w.t.Helper()
+	begun := 0
+	r.Begun = func(planned int) { begun += planned }
+	e, err := carry()
 	if !e.Report.Adds() {
 		w.t.Errorf("report does not add up: %+v", e.Report)
+	}
+	if begun != e.Report.Planned {
+		w.t.Errorf("told of %d jobs at the beginning, planned %d", begun, e.Report.Planned)
 	}
 	return e, err
 }
@@ -28,11 +40,8 @@ func (w *world) run(id redrive.PlanID) (redrive.Ended, error) {
 func (w *world) resume() (redrive.Ended, error) {
 	w.t.Helper()
 	w.pass(2 * time.Second)
-	e, err := w.runner("unused").Resume(w.ctx, "run1")
-	if !e.Report.Adds() {
-		w.t.Errorf("report does not add up: %+v", e.Report)
-	}
-	return e, err
+	r := w.runner("unused")
+	return w.told(r, func() (redrive.Ended, error) { return r.Resume(w.ctx, "run1") })
 }
 
 func report(planned int, change func(*redrive.Report)) redrive.Report {
