@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -421,6 +422,47 @@ func TestOtherReadersLease(t *testing.T) {
 	e, err := w.run(id)
 	w.must(err)
 	if e.Report.Redriven != 1 {
+		t.Errorf("%+v", e.Report)
+	}
+}
+
+// inexact counts as SQS does.
+type inexact struct{ broker.Broker }
+
+func (b inexact) Describe(ctx context.Context) (broker.Description, error) {
+	d, err := b.Broker.Describe(ctx)
+	d.Depth.Exact = false
+	return d, err
+}
+
+// TestGoneIsWaitedForOnce: the batches of a run wait together for a copy that does
+// not come, and not one after the other.
+func TestGoneIsWaitedForOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dead("k1", "k2")
+	id := w.plan()
+	ds, err := w.queues.Queue("dlq").Receive(w.ctx, broker.Request{Max: 1, Lease: time.Minute})
+	w.must(err)
+	w.must(w.queues.Queue("dlq").Ack(w.ctx, ds)[0].Err)
+	r := w.runner("run1")
+	r.Broker, r.Workers, r.LeaseTTL = inexact{r.Broker}, 8, 24*time.Hour
+	var mu sync.Mutex
+	var came time.Time // when the other copy was done
+	r.Progress = func(p redrive.Report) {
+		mu.Lock()
+		defer mu.Unlock()
+		if p.Redriven == 1 && came.IsZero() {
+			came = w.clock()
+		}
+	}
+	e, err := r.Run(w.ctx, string(id))
+	w.must(err)
+	waited := w.clock().Sub(came)
+	if waited < r.DeliveryLease || waited > 2*r.DeliveryLease {
+		t.Errorf("waited %s, where a lease takes %s", waited, r.DeliveryLease)
+	}
+	if e.Report.Redriven != 1 || e.Report.Skipped["not_received"] != 1 {
 		t.Errorf("%+v", e.Report)
 	}
 }

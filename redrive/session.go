@@ -134,9 +134,10 @@ func (s *session) sweep(ctx context.Context, set []int, guard func(context.Conte
 		workers = 1
 	}
 	var failed firstError
+	p := s.newPatience()
 	g, ctx2 := errgroup.WithContext(ctx)
 	for range workers {
-		g.Go(func() error { return failed.note(s.worker(ctx2, set, guard)) })
+		g.Go(func() error { return failed.note(s.worker(ctx2, set, guard, p)) })
 	}
 	err := g.Wait()
 	switch denied := s.notDenied(); {
@@ -153,33 +154,34 @@ func (s *session) sweep(ctx context.Context, set []int, guard func(context.Conte
 	}
 }
 
-func (s *session) worker(ctx context.Context, set []int, guard func(context.Context) error) error {
-	var waited time.Duration
-	refusals := 0 // receives in a row that were asked to slow down
-	for misses := 0; misses < max(s.EmptyTries, 1); {
+func (s *session) worker(ctx context.Context, set []int, guard func(context.Context) error, p *patience) error {
+	failures, refusals := 0, 0 // receives in a row that failed, and that were asked to slow down
+	for !p.over() {
 		open, held := s.tracker.left(set)
 		if open == 0 {
 			return nil
 		}
 		found, err := s.once(ctx, set, open, guard)
+		if err == nil {
+			failures, refusals = 0, 0
+		}
 		var failed *receiveError
 		wait := s.EmptyWait
 		switch {
 		case errors.As(err, &failed) && errors.Is(err, broker.ErrThrottled) && refusals < maxThrottledReceives:
 			wait = min(wait<<refusals, slowestReceive)
 			refusals++
-		case errors.As(err, &failed) && misses+1 < s.EmptyTries && !errors.Is(err, broker.ErrNoQueue) && !errors.Is(err, broker.ErrDenied):
-			misses++
+		case errors.As(err, &failed) && failures+1 < s.EmptyTries && !errors.Is(err, broker.ErrNoQueue) && !errors.Is(err, broker.ErrDenied):
+			failures++
 		case err != nil:
 			return err
 		case found:
-			misses, waited, refusals = 0, 0, 0
+			p.renew()
 			continue
 		case held > 0: // another batch has what is open
-		case waited <= s.deliveryLease() && s.mayReturn(ctx):
-			waited += s.EmptyWait
+		case p.waited() <= s.deliveryLease() && s.mayReturn(ctx):
 		default:
-			misses++
+			p.miss()
 		}
 		if err := s.Sleep(ctx, wait); err != nil {
 			return err

@@ -1,0 +1,54 @@
+package redrive
+
+import (
+	"sync"
+	"time"
+)
+
+// patience is how long the batches of a sweep wait, all together, for copies that
+// do not come: if each waited by itself, what one of them asks for alone would be
+// waited for as often as there are batches.
+type patience struct {
+	tries int           // receives without anything new before what is open counts as gone
+	every time.Duration // two that count are that far apart, whoever made them
+	now   func() time.Time
+
+	mu     sync.Mutex
+	misses int
+	missed time.Time // the last receive that counted
+	since  time.Time // when something new came, or the sweep began
+}
+
+func (s *session) newPatience() *patience {
+	return &patience{tries: max(s.EmptyTries, 1), every: s.EmptyWait, now: s.Now, since: s.Now()}
+}
+
+// renew says that something new came.
+func (p *patience) renew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.misses, p.since = 0, p.now()
+}
+
+// waited is how long nothing new has come.
+func (p *patience) waited() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now().Sub(p.since)
+}
+
+// miss says that a receive brought nothing although nobody else may have it.
+func (p *patience) miss() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := p.now(); p.misses == 0 || now.Sub(p.missed) >= p.every {
+		p.misses, p.missed = p.misses+1, now
+	}
+}
+
+// over reports that what has not come counts as gone.
+func (p *patience) over() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.misses >= p.tries
+}
