@@ -3,6 +3,7 @@ package cmd
 import (
 	"math"
 	"runtime/debug"
+	"slices"
 	"testing"
 )
 
@@ -21,9 +22,11 @@ func TestBoundMemory(t *testing.T) {
 	}
 	var bounds []int64
 	a := newApp(Env{Bound: func(limit int64) { bounds = append(bounds, limit) }})
-	a.boundRun(100_000)
-	if len(bounds) != 1 || bounds[0] != runMemory+100_000*runJobMemory {
-		t.Errorf("a run of 100,000 jobs is bounded to %v", bounds)
+	for _, jobs := range []int{1, 100_000, 200_000} {
+		a.boundRun(jobs)
+	}
+	if want := []int64{leastRunBound, leastRunBound, leastRunBound + 100_000*runJobMemory}; !slices.Equal(bounds, want) {
+		t.Errorf("runs are bounded to %v, want %v", bounds, want)
 	}
 	newApp(Env{}).boundRun(1) // within another's process: nothing to bound
 }
