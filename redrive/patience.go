@@ -23,7 +23,20 @@ func (s *session) newPatience() *patience {
 	return &patience{tries: max(s.EmptyTries, 1), every: s.EmptyWait, now: s.Now, since: s.Now()}
 }
 
-// renew says that something new came.
+// arrival is what a receive brought.
+type arrival int
+
+const (
+	nothing arrival = iota
+	// others: some copies that are not of the plan. They may be all that was behind
+	// it, or have only just died.
+	others
+	// much: copies of the plan, or as many others as were asked for, behind which
+	// there may be more.
+	much
+)
+
+// renew says that there may be more where that came from.
 func (p *patience) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -37,12 +50,19 @@ func (p *patience) waited() time.Duration {
 	return p.now().Sub(p.since)
 }
 
-// miss says that a receive brought nothing although nobody else may have it.
+// miss says that a receive did not bring what nobody else may have.
 func (p *patience) miss() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := p.now(); p.misses == 0 || now.Sub(p.missed) >= p.every {
 		p.misses, p.missed = p.misses+1, now
+	}
+}
+
+// missAfter is miss once nothing new came for that long.
+func (p *patience) missAfter(d time.Duration) {
+	if p.waited() > d {
+		p.miss()
 	}
 }
 

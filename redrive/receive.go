@@ -2,6 +2,7 @@ package redrive
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -13,25 +14,27 @@ import (
 // receive is step 1: up to n open items of the set under lease, matched by copy
 // identity. What is not of this plan is held aside until the run ends: released
 // at once, it would only come again.
-func (s *session) receive(ctx context.Context, set []int, n int) ([]*work, error) {
+func (s *session) receive(ctx context.Context, set []int, n int) ([]*work, arrival, error) {
 	want := s.tracker.open(set, n)
 	defer s.tracker.asked(want)
 	if len(want) == 0 {
-		return nil, nil
+		return nil, nothing, nil
 	}
 	only, err := s.only(want)
 	if err != nil {
-		return nil, err
+		return nil, nothing, err
 	}
-	ds, err := s.Broker.Receive(ctx, broker.Request{Max: s.ask(set, n), Lease: s.deliveryLease(), Only: only})
+	asked := s.ask(set, n)
+	ds, err := s.Broker.Receive(ctx, broker.Request{Max: asked, Lease: s.deliveryLease(), Only: only})
 	if err != nil {
-		return nil, &receiveError{s.plan.Entity, err}
+		return nil, nothing, &receiveError{s.plan.Entity, err}
 	}
 	in := want
 	if !s.caps.SelectiveReceive {
 		in = set
 	}
 	var ws []*work
+	met := 0 // for the first time
 	for _, d := range ds {
 		if i, ok := s.tracker.take(d.Copy, in); ok {
 			w, err := s.newWork(i, d)
@@ -39,16 +42,25 @@ func (s *session) receive(ctx context.Context, set []int, n int) ([]*work, error
 				for _, d := range ds {
 					s.setAside(d)
 				}
-				return nil, err
+				return nil, nothing, err
 			}
 			ws = append(ws, w)
 			continue
 		}
 		s.breaker.meet(d.Message)
-		s.setAside(d)
+		if s.setAside(d) {
+			met++
+		}
 	}
 	s.inPlanOrder(ws)
-	return ws, nil
+	switch {
+	case len(ws) > 0 || met >= min(asked, atLeast(s.caps.MaxBatch, asked)):
+		return ws, much, nil
+	case met > 0:
+		return nil, others, nil
+	default:
+		return nil, nothing, nil
+	}
 }
 
 // only names the copies of items to a broker that can select.
@@ -143,13 +155,16 @@ func (s *session) waves(ws []*work) [][]*work {
 	return waves
 }
 
-// setAside keeps the receipt of a copy until the run ends, without its body.
-func (s *session) setAside(d broker.Delivery) {
+// setAside keeps the receipt of a copy until the run ends, without its body. It
+// reports whether the copy is met for the first time.
+func (s *session) setAside(d broker.Delivery) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	first = !s.met[d.Copy]
 	s.met[d.Copy] = true
 	d.Message = broker.Message{Copy: d.Copy, MessageID: d.MessageID, OrderKey: d.OrderKey}
 	s.aside[d.Copy] = d
+	return first
 }
 
 // keepAside renews what is held aside before its lease ends. A copy whose
@@ -183,8 +198,7 @@ func (s *session) releaseAside(ctx context.Context) {
 	s.letGo(ctx, func(broker.CopyID) bool { return true })
 }
 
-// letGo gives back those of what is held aside that which accepts. A copy that
-// cannot be released becomes visible again when its lease ends.
+// letGo gives back those of what is held aside that which accepts.
 func (s *session) letGo(ctx context.Context, which func(broker.CopyID) bool) {
 	s.mu.Lock()
 	var ds []broker.Delivery
@@ -199,7 +213,22 @@ func (s *session) letGo(ctx context.Context, which func(broker.CopyID) bool) {
 	}
 	s.mu.Unlock()
 	slices.SortFunc(ds, func(a, b broker.Delivery) int { return compareCopies(a.Copy, b.Copy) })
-	inBatches(ds, s.caps.MaxBatch, func(ds []broker.Delivery) []broker.Result { return s.Broker.Release(ctx, ds) })
+	s.release(ctx, ds)
+}
+
+// release makes copies visible again. Releasing twice is harmless, so what failed
+// is tried once more: what cannot be released is hidden until its lease ends.
+func (s *session) release(ctx context.Context, ds []broker.Delivery) {
+	for range 2 {
+		rs := inBatches(ds, s.caps.MaxBatch, func(ds []broker.Delivery) []broker.Result { return s.Broker.Release(ctx, ds) })
+		var failed []broker.Delivery
+		for i, r := range rs {
+			if r.Outcome != broker.Done && !errors.Is(r.Err, broker.ErrLeaseLost) {
+				failed = append(failed, ds[i])
+			}
+		}
+		ds = failed
+	}
 }
 
 // extend makes sure that the broker's lease on each copy outlasts the step, or
@@ -278,7 +307,7 @@ func (s *session) giveBack(ctx context.Context, ws ...*work) {
 		s.tracker.reopen(w.index)
 		ds[i] = w.delivery
 	}
-	inBatches(ds, s.caps.MaxBatch, func(ds []broker.Delivery) []broker.Result { return s.Broker.Release(ctx, ds) })
+	s.release(ctx, ds)
 }
 
 func (s *session) deliveryLease() time.Duration {

@@ -468,6 +468,93 @@ func TestGoneIsWaitedForOnce(t *testing.T) {
 	}
 }
 
+// dying is a dead-letter queue that another copy enters during each receive.
+type dying struct {
+	broker.Broker
+	during func()
+}
+
+func (b dying) Receive(ctx context.Context, r broker.Request) ([]broker.Delivery, error) {
+	b.during()
+	return b.Broker.Receive(ctx, r)
+}
+
+// TestGoneAmongArrivals: copies that keep coming and are not of the plan do not
+// keep a run waiting for one that is gone.
+func TestGoneAmongArrivals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dead("k1", "k2")
+	id := w.plan()
+	ds, err := w.queues.Queue("dlq").Receive(w.ctx, broker.Request{Max: 1, Lease: time.Minute})
+	w.must(err)
+	w.must(w.queues.Queue("dlq").Ack(w.ctx, ds)[0].Err)
+	r := w.runner("run1")
+	r.LeaseTTL = 24 * time.Hour
+	arrivals := 0
+	r.Broker = dying{inexact{brokertest.Rough(r.Broker, brokertest.RoughOptions{NoSelection: true})}, func() {
+		if arrivals++; arrivals > 10_000 {
+			t.Fatal("the run waits on and on")
+		}
+		w.copy(fmt.Sprint("other", arrivals), "")
+		w.pass(time.Second)
+	}}
+	began := w.clock()
+	e, err := r.Run(w.ctx, string(id))
+	w.must(err)
+	if took := w.clock().Sub(began); took < r.DeliveryLease || took > 2*r.DeliveryLease {
+		t.Errorf("took %s, where a lease takes %s", took, r.DeliveryLease)
+	}
+	if e.Report.Redriven != 1 || e.Report.Skipped["not_received"] != 1 {
+		t.Errorf("%+v", e.Report)
+	}
+}
+
+// grudging refuses the first publish and the first release.
+type grudging struct {
+	broker.Broker
+	published, released bool
+}
+
+var throttled = broker.Result{Outcome: broker.Refused, Err: broker.ErrThrottled}
+
+func (g *grudging) Publish(ctx context.Context, to string, ms []broker.Outgoing) []broker.Result {
+	if !g.published {
+		g.published = true
+		return broker.All(len(ms), throttled)
+	}
+	return g.Broker.Publish(ctx, to, ms)
+}
+
+func (g *grudging) Release(ctx context.Context, ds []broker.Delivery) []broker.Result {
+	if !g.released {
+		g.released = true
+		return broker.All(len(ds), throttled)
+	}
+	return g.Broker.Release(ctx, ds)
+}
+
+// TestReleasedAgain: a release that the broker refuses is tried again, or the run
+// would wait until the copy's lease ends.
+func TestReleasedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dead("k1", "k2")
+	id := w.plan()
+	r := w.runner("run1")
+	g := &grudging{Broker: r.Broker}
+	r.Broker = g
+	began := w.clock()
+	e, err := r.Run(w.ctx, string(id))
+	w.must(err)
+	if took := w.clock().Sub(began); !g.released || took >= r.DeliveryLease {
+		t.Errorf("took %s, where a lease takes %s; released: %v", took, r.DeliveryLease, g.released)
+	}
+	if e.Report.Redriven != 2 {
+		t.Errorf("%+v", e.Report)
+	}
+}
+
 // TestOwnReceives: that the run itself receives the copy is no attempt at the
 // effect.
 func TestOwnReceives(t *testing.T) {

@@ -161,7 +161,7 @@ func (s *session) worker(ctx context.Context, set []int, guard func(context.Cont
 		if open == 0 {
 			return nil
 		}
-		found, err := s.once(ctx, set, open, guard)
+		came, err := s.once(ctx, set, open, guard)
 		if err == nil {
 			failures, refusals = 0, 0
 		}
@@ -175,8 +175,11 @@ func (s *session) worker(ctx context.Context, set []int, guard func(context.Cont
 			failures++
 		case err != nil:
 			return err
-		case found:
+		case came == much:
 			p.renew()
+			continue
+		case came == others:
+			p.missAfter(s.deliveryLease())
 			continue
 		case held > 0: // another batch has what is open
 		case p.waited() <= s.deliveryLease() && s.mayReturn(ctx):
@@ -223,33 +226,31 @@ func (s *session) asideCount() int {
 
 // once waits for its share of the rate, asks whether the run may go on, and
 // carries one batch. The batch itself is not cut short when ctx ends.
-func (s *session) once(ctx context.Context, set []int, open int, guard func(context.Context) error) (bool, error) {
+func (s *session) once(ctx context.Context, set []int, open int, guard func(context.Context) error) (arrival, error) {
 	t, err := s.limiter.turn(ctx, min(open, atLeast(s.caps.MaxBatch, open)), guard)
 	if err != nil {
-		return false, err
+		return nothing, err
 	}
 	defer t.leave()
 	if err := guard(ctx); err != nil {
-		return false, err
+		return nothing, err
 	}
-	found, err := s.batch(context.WithoutCancel(ctx), set, t)
+	came, err := s.batch(context.WithoutCancel(ctx), set, t)
 	if s.Progress != nil {
 		s.Progress(s.tracker.report())
 	}
 	if err == nil {
 		err = s.tellPace(ctx, false)
 	}
-	return found, err
+	return came, err
 }
 
-// batch receives once and carries what it got, wave by wave. It reports whether
-// anything new came.
-func (s *session) batch(ctx context.Context, set []int, t *turn) (found bool, err error) {
-	before := s.seen()
+// batch receives once and carries what it got, wave by wave.
+func (s *session) batch(ctx context.Context, set []int, t *turn) (arrival, error) {
 	s.keepAside(ctx)
-	ws, err := s.receive(ctx, set, t.ahead)
+	ws, came, err := s.receive(ctx, set, t.ahead)
 	if err != nil {
-		return false, err
+		return nothing, err
 	}
 	for _, w := range ws {
 		w.turn = t
@@ -258,7 +259,7 @@ func (s *session) batch(ctx context.Context, set []int, t *turn) (found bool, er
 	for i, wave := range waves {
 		if err := s.carry(ctx, wave); err != nil {
 			s.leave(ws)
-			return true, err
+			return came, err
 		}
 		if s.ordered && s.reopened(wave) || s.notDenied() != nil {
 			for _, w := range waves[i+1:] {
@@ -267,7 +268,7 @@ func (s *session) batch(ctx context.Context, set []int, t *turn) (found bool, er
 			break
 		}
 	}
-	return len(ws) > 0 || s.seen() > before, nil
+	return came, nil
 }
 
 // reopened reports that an item of the wave waits for another batch, so that
@@ -293,12 +294,6 @@ func (s *session) leave(ws []*work) {
 		}
 		s.setAside(w.delivery)
 	}
-}
-
-func (s *session) seen() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.met)
 }
 
 // mayGoOn is asked before every batch: the lease, the clock, the approvals.
