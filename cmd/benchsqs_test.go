@@ -25,7 +25,7 @@ const (
 	benchMessagesEnv    = "BENCH_MESSAGES"    // a list, default 10000
 	benchLatenciesEnv   = "BENCH_LATENCIES"   // a list, default 0s,20ms
 	benchRoundsEnv      = "BENCH_ROUNDS"      // default 2
-	benchConnectionsEnv = "BENCH_CONNECTIONS" // of the mover; default: as many as a run has
+	benchConnectionsEnv = "BENCH_CONNECTIONS" // of the movers; default: as many as a run has
 	benchRigEnv         = "RIG"               // the server to use; default: one of our own
 )
 
@@ -44,8 +44,8 @@ approval: {mode: recorded, solo: a benchmark has one person}
 `
 
 // BenchmarkSQS runs a plan for a whole dead-letter queue on an SQS server, in
-// turns with a bare mover, each in a process of its own, and says what the run
-// costs beside the mover of the same round.
+// turns with a bare mover and one that keeps what it does, each in a process of its
+// own, and says what the run costs beside the movers of the same round.
 func BenchmarkSQS(b *testing.B) {
 	w := newSQSWorld(b)
 	smallest := map[string]float64{} // peaks by latency
@@ -82,7 +82,7 @@ func benchList[T any](b *testing.B, env, otherwise string, parse func(string) (T
 // sqsWorld is a server and the program.
 type sqsWorld struct {
 	bin         string
-	self        string // this test binary, which is also the mover
+	self        string // this test binary, which is also the movers
 	url         string
 	rounds      int
 	connections int
@@ -163,15 +163,16 @@ func (m *moved) add(o moved) {
 	m.Attributes, m.Trace = m.Attributes+o.Attributes, m.Trace+o.Trace
 }
 
-// measure moves n messages with the mover and with the program, in turns, and
-// reports both. It returns the program's peak.
+// measure moves n messages with the movers and with the program, in turns, and
+// reports all. It returns the program's peak.
 func (w *sqsWorld) measure(b *testing.B, n int, latency time.Duration) float64 {
 	b.Helper()
 	rows := w.rows(b, n)
-	var bare, run moved
+	var bare, kept, run moved
 	for b.Loop() {
 		for range w.rounds {
 			bare.add(w.bare(b, n, latency))
+			kept.add(w.bare(b, n, latency, rows.copied().dir))
 			run.add(w.run(b, rows.copied(), n, latency))
 		}
 	}
@@ -180,8 +181,11 @@ func (w *sqsWorld) measure(b *testing.B, n int, latency time.Duration) float64 {
 	b.ReportMetric(all/run.span, "messages/s")
 	b.ReportMetric(all/bare.span, "mover-messages/s")
 	b.ReportMetric(bare.span/run.span, "of-mover")
+	b.ReportMetric(kept.span/run.span, "of-keeping-mover")
+	b.ReportMetric(bare.span/kept.span, "keeping-mover-of-mover")
 	b.ReportMetric(run.cpu*1e6/all, "cpu-us/message")
 	b.ReportMetric(bare.cpu*1e6/all, "mover-cpu-us/message")
+	b.ReportMetric(kept.cpu*1e6/all, "keeping-mover-cpu-us/message")
 	b.ReportMetric(run.peak, "MiB-peak")
 	b.ReportMetric(float64(run.requests)/all, "requests/message")
 	b.ReportMetric(float64(c.records)/float64(c.commits), "records/commit")
@@ -258,11 +262,14 @@ func watchPeak(pid int) func(*os.ProcessState) float64 {
 	}
 }
 
-func (w *sqsWorld) bare(b *testing.B, n int, latency time.Duration) moved {
+// bare is what the mover does, or, in a folder with the rows of all, the mover
+// that keeps what it does.
+func (w *sqsWorld) bare(b *testing.B, n int, latency time.Duration, dir ...string) moved {
 	b.Helper()
 	w.fill(b, n)
 	url := sqsfake.URL(w.url, "")
-	return w.watched(b, n, latency, &exec.Cmd{Path: w.self, Args: []string{benchMoverName, url + benchDead, url + benchSource, strconv.Itoa(w.connections)}})
+	args := append([]string{benchMoverName, url + benchDead, url + benchSource, strconv.Itoa(w.connections)}, dir...)
+	return w.watched(b, n, latency, &exec.Cmd{Path: w.self, Args: args})
 }
 
 // run plans and approves everything at no latency, and measures the run alone.

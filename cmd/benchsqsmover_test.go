@@ -15,29 +15,34 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/redrivectl/redrivectl/audit"
 )
 
 const benchMoverName = "bench-sqs-mover"
 
 // mover is the least that can move messages: it receives, sends and deletes ten
 // at a time, on as many connections as it is given, each of which always has a
-// request under way. It looks at nothing, remembers nothing and proves nothing.
+// request under way. It looks at nothing, remembers nothing and proves nothing,
+// unless it has a keeper.
 type mover struct {
 	client *sqs.Client
 	from   string
 	to     string
+	keeper *benchKeeper
 }
 
 // benchMover is a process that moves all of a queue. Its arguments are the URLs
-// of both queues and the number of connections.
+// of both queues, the number of connections and, for one that keeps what it does,
+// a folder with a ledger.
 func benchMover() {
-	if err := move(context.Background(), os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := move(context.Background(), os.Args[1], os.Args[2], os.Args[3], os.Args[4:]...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func move(ctx context.Context, from, to, connections string) error {
+func move(ctx context.Context, from, to, connections string, dirs ...string) (err error) {
 	n, err := strconv.Atoi(connections)
 	if err != nil {
 		return err
@@ -52,8 +57,16 @@ func move(ctx context.Context, from, to, connections string) error {
 		o.Retryer = aws.NopRetryer{}
 		o.HTTPClient = unclosed{&http.Client{Transport: transport}}
 	})}
+	batches := n
+	for _, dir := range dirs {
+		batches = 2 * n // as a run: while one waits for the disk, another uses its connection
+		if m.keeper, err = openKeeper(ctx, dir, batches); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, m.keeper.close()) }()
+	}
 	g, ctx := errgroup.WithContext(ctx)
-	for range n {
+	for range batches {
 		g.Go(func() error { return m.moveAll(ctx) })
 	}
 	return g.Wait()
@@ -80,13 +93,33 @@ func (m mover) moveAll(ctx context.Context) error {
 		if err != nil || len(out.Messages) == 0 {
 			return err
 		}
-		if err := m.send(ctx, out.Messages); err != nil {
-			return err
-		}
-		if err := m.remove(ctx, out.Messages); err != nil {
+		if err := m.carry(ctx, out.Messages); err != nil {
 			return err
 		}
 	}
+}
+
+func (m mover) carry(ctx context.Context, ms []types.Message) error {
+	k := m.keeper
+	if k == nil {
+		if err := m.send(ctx, ms); err != nil {
+			return err
+		}
+		return m.remove(ctx, ms)
+	}
+	if err := k.intend(ctx, ms); err != nil {
+		return err
+	}
+	if err := m.send(ctx, ms); err != nil {
+		return err
+	}
+	if err := k.record(ctx, ms, audit.Outcome, audit.StepPublish, audit.ResultDone); err != nil {
+		return err
+	}
+	if err := m.remove(ctx, ms); err != nil {
+		return err
+	}
+	return k.record(ctx, ms, audit.Outcome, audit.StepAck, audit.ResultDone)
 }
 
 var errEntries = errors.New("some entries failed")
