@@ -67,14 +67,14 @@ func (v gateView) facts() []fact {
 	if !v.state.Exists {
 		return nil
 	}
-	if v.state.Verdict == "" {
-		return []fact{{"gate", "no verdict yet", false}}
+	fs := []fact{{"gate", "no verdict yet", false}}
+	if v.state.Verdict != "" {
+		judged, of := "gate", "canary"
+		if v.state.Verdict == redrive.VerdictTripped {
+			judged, of = "circuit breaker", "window"
+		}
+		fs = []fact{{judged, v.Verdict + ": " + or(v.Why), true}, {of, figuresText(v.state.Figures, v.state.Kind), false}}
 	}
-	judged, of := "gate", "canary"
-	if v.state.Verdict == redrive.VerdictTripped {
-		judged, of = "circuit breaker", "window"
-	}
-	fs := []fact{{judged, v.Verdict + ": " + or(v.Why), true}, {of, figuresText(v.state.Figures, v.state.Kind), false}}
 	if t := v.state.Thresholds; t != nil {
 		fs = append(fs, fact{"thresholds", thresholdText(*t), false})
 	}

@@ -69,7 +69,7 @@ func (o *reconcileOptions) run(ctx context.Context) error {
 		return err
 	}
 	if q.provider == nil {
-		return fail(exitFailed, "configure providers.NAME and queues."+q.name+".provider",
+		return fail(exitFailed, "configure providers.NAME and "+queueKey(q.name, "provider"),
 			"queue %s has no provider to ask", q.name)
 	}
 	if o.apply {

@@ -20,7 +20,7 @@ func (a *app) withinRegion(ctx context.Context, st *store.Store, queueName strin
 	case bound:
 		return nil
 	case "":
-		return fail(exitRefused, "set queues."+queueName+".region, if that is where the queue is; or name a store that is not bound: --store FILE",
+		return fail(exitRefused, "set "+queueKey(queueName, "region")+", if that is where the queue is; or name a store that is not bound: --store FILE",
 			"store %s is bound to region %s, and queue %s to none: nothing of it is kept there", st.Path(), bound, queueName)
 	default:
 		return fail(exitRefused, "use the store of region "+region+": --store FILE, or its own configuration",

@@ -85,6 +85,15 @@ func hasAWS() bool {
 	return false
 }
 
+// queueKey names a member of a queue in the config. A queue that was named by its
+// address has none there yet, and an address can be no name.
+func queueKey(name, member string) string {
+	if strings.ContainsAny(name, ":/") {
+		name = "NAME"
+	}
+	return "queues." + name + "." + member
+}
+
 func unknownQueue(cfg *config.Config, arg string) error {
 	names := configured(cfg)
 	if len(names) == 0 {
@@ -103,7 +112,11 @@ func (a *app) openBroker(ctx context.Context, name string, qc config.Queue) (bro
 func (a *app) openLocal(ctx context.Context, name string, qc config.Queue) (broker.Broker, error) {
 	f, err := local.Open(qc.Path, local.Options{Now: a.now})
 	if errors.Is(err, broker.ErrNoQueue) {
-		return nil, withHint(err, "correct queues."+name+".path; the application makes the queue file")
+		hint := "the application makes the queue file"
+		if named := strings.Contains(name, ":"); !named {
+			hint = "correct " + queueKey(name, "path") + "; " + hint
+		}
+		return nil, withHint(err, hint)
 	}
 	if err != nil {
 		return nil, err
@@ -145,7 +158,7 @@ func (a *app) openSQS(ctx context.Context, name string, qc config.Queue) (broker
 	q, err := account.Open(ctx, qc.DeadLetter)
 	switch {
 	case errors.Is(err, broker.ErrNoQueue):
-		return nil, withHint(err, "name it by its URL or ARN if it is of another account or region; queues."+name+".dead_letter in a config")
+		return nil, withHint(err, "name it by its URL or ARN if it is of another account or region, here or as "+queueKey(name, "dead_letter"))
 	case errors.Is(err, broker.ErrDenied):
 		return nil, withHint(err, "permit sqs:GetQueueUrl and sqs:GetQueueAttributes on it")
 	case err != nil:

@@ -14,8 +14,8 @@ const Masked = "***"
 const maxMaskPasses = 8
 
 // Mask hides secrets in a text: credentials in URLs, values named like a secret
-// (query parameters, form fields, settings, JSON members, also within a JSON
-// string), Authorization and cookie headers, bearer and basic tokens, JWTs, AWS
+// (query parameters, form fields, settings, flags, XML elements, JSON members, also
+// within a JSON string), Authorization and cookie headers, bearer and basic tokens, JWTs, AWS
 // keys, the tokens of well-known providers, private keys and card numbers.
 //
 // It rather hides too much than too little. Masking twice changes nothing. The
@@ -68,6 +68,8 @@ const (
 	gap    = `(?:\\{0,8}["'])?\s{0,8}(?:=>|[:=]|%3[dD])\s{0,8}` // between name and value
 	opened = `\\{0,8}["']`
 	bare   = `(?:[^\s&;"'<>\\]|\\[^"'\s\\])+`
+	apart  = `(?:\s|%20|\+)+`
+	scheme = `(?:(?:bearer|basic|digest)` + apart + `)`           // once more, as a client that adds it twice
 	lead   = `(?:(?:bearer|basic|digest|[^\s&;"'<>\\]*[:=])\s+)*` // words that only announce the value
 )
 
@@ -75,13 +77,15 @@ var (
 	keyBlock    = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]{0,40}-----|\z)`)
 	jwt         = regexp.MustCompile(`eyJ[\w\-]{4,}\.[\w\-]*(?:\.[\w\-]*){0,3}`)
 	header      = regexp.MustCompile(`(?i)((?:authorization|cookie)` + gap + `)([^\s\["'\\][^\r\n]*)`)
-	bearer      = regexp.MustCompile(`(?i)\b(bearer(?:\s|%20|\+)+)([\w.~+/\-]+=*)`)
-	basic       = regexp.MustCompile(`(?i)\b(basic(?:\s|%20|\+)+)([\w+/\-]{4,}=*)`)
+	bearer      = regexp.MustCompile(`(?i)\b(bearer` + apart + scheme + `*)([\w.~+/\-]+=*)`)
+	basic       = regexp.MustCompile(`(?i)\b(basic` + apart + scheme + `*)([\w+/\-]{4,}=*)`)
 	awsKeyID    = regexp.MustCompile(`\b(?:AKIA|ASIA|AROA|AIDA|AGPA|ANPA|ANVA|ABIA|ACCA)[A-Z0-9]{12,}`)
 	wellKnown   = regexp.MustCompile(`\b(?:gh[opsur]_\w{16,}|github_pat_\w{16,}|xox[a-z]-[\w\-]{8,}|[srp]k_(?:live|test)_\w{8,}|whsec_\w{8,}|SG\.[\w\-]{8,}\.[\w\-]{8,}|AIza[\w\-]{16,}|key-[0-9a-f]{32})`)
 	fortyLong   = regexp.MustCompile(`[A-Za-z0-9/+]{40,}`)
 	quotedValue = regexp.MustCompile(`(?i)((?:` + secretName + `|authorization|cookie)` + gap + `\[?)(` + opened + `)`)
 	jsonScalar  = regexp.MustCompile(`(?i)((?:` + secretName + `)\\?"\s{0,8}:\s{0,8})(?:null|true|false|-?[0-9][0-9.eE+\-]*)(\s*[,}\]])`)
+	element     = regexp.MustCompile(`(?i)(<[\w:.\-]*` + secretName + `[\w:.\-]*(?:\s[^<>]{0,200})?>)([^<>]*[^<>\s][^<>]*)`)
+	flag        = regexp.MustCompile(`(?i)(--[\w\-]*` + secretName + `[\w\-]*\s+)("[^"]*"?|'[^']*'?|[^\s"'\-]\S*)`)
 	bareValue   = regexp.MustCompile(`(?i)((?:` + secretName + `|` + inQuery + `)` + gap + `)(` + lead + bare + `)`)
 )
 
@@ -128,6 +132,8 @@ var maskRules = []maskRule{
 func maskNamed(s string) string {
 	s = maskQuoted(s)
 	s = jsonScalar.ReplaceAllString(s, `${1}`+Masked+`${2}`)
+	always := func(string, string) bool { return true }
+	s = replaceValue(flag, replaceValue(element, s, always), always)
 	return replaceValue(bareValue, s, func(name, value string) bool {
 		return !isProse(name, value) && strings.Trim(strings.TrimPrefix(value, Masked), "}]).,") != ""
 	})
@@ -190,7 +196,7 @@ func isProse(name, value string) bool {
 // isBearer tells a token from the words that follow "bearer" in prose.
 func isBearer(_, value string) bool {
 	switch strings.ToLower(strings.Trim(value, ".")) {
-	case "token", "tokens", "auth", "authentication", "authorization", "scheme", "is", "was", "not", "realm":
+	case "bearer", "basic", "digest", "token", "tokens", "auth", "authentication", "authorization", "scheme", "is", "was", "not", "realm":
 		return false
 	}
 	return true

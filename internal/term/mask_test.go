@@ -29,6 +29,9 @@ func TestMask(t *testing.T) {
 		"keyword DSN":          {"host=h user=u password=hunter2 dbname=d", "host=h user=u password=*** dbname=d"},
 		"quoted DSN":           {"password='hunter 2' dbname=d", "password='***' dbname=d"},
 		"bearer":               {"Bearer abc.def-123", "Bearer ***"},
+		"bearer twice":         {"BeArer Bearer abc.def", "BeArer Bearer ***"},
+		"basic after bearer":   {"Bearer Basic dXNlcjpwYXNz", "Bearer Basic ***"},
+		"basic twice":          {"Basic Basic dXNlcjpwYXNz", "Basic Basic ***"},
 		"bearer in prose":      {"the bearer token is missing", "the bearer token is missing"},
 		"basic":                {"Basic dXNlcjpwYXNz", "Basic ***"},
 		"basic in prose":       {"basic authentication failed", "basic authentication failed"},
@@ -61,6 +64,11 @@ func TestMask(t *testing.T) {
 		"percent-encoded":      {"next=%2Fx%3Fpassword%3Dhunter2", "next=%2Fx%3Fpassword%3D***"},
 		"names in a row":       {"Signature= client_secret: Zq99", "Signature= ***"},
 		"Go syntax":            {`map[string]string{"secret": "s", "a": "b"}`, `map[string]string{"secret": "***", "a": "b"}`},
+		"XML":                  {`<a:Password type="x">hunter 2</a:Password><id>7</id><token/>`, `<a:Password type="x">***</a:Password><id>7</id><token/>`},
+		"empty XML element":    {"<credentials>\n  <id>7</id>", "<credentials>\n  <id>7</id>"},
+		"flag":                 {"run --db-password hunter2 --dry-run", "run --db-password *** --dry-run"},
+		"quoted flag":          {"run --token 'a b' -x", "run --token *** -x"},
+		"flag without value":   {"run --password --dry-run", "run --password --dry-run"},
 		"Ruby syntax":          {`{"api_key"=>"k"}`, `{"api_key"=>"***"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,6 +109,7 @@ var carriers = []string{
 	"https://user:%s@host/path", "https://host/?api_key=%s&a=b", "https://host/?X-Amz-Signature=%s",
 	"password=%s", "client_secret: %s", "Authorization: Bearer %s", "Bearer %s",
 	`{"password":"%s","a":1}`, `{"body":"{\"access_token\":\"%s\"}"}`, "pwd='%s'",
+	"<password>%s</password>", "--password %s",
 	"-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----",
 }
 
