@@ -1,10 +1,12 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/redrivectl/redrivectl/audit"
@@ -12,6 +14,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/redrivectl/redrivectl/redrive"
 )
@@ -22,6 +25,9 @@ func (o *planOptions) run(ctx context.Context) error {
 		return err
 	}
 	if err := o.fits(q.policy); err != nil {
+		return err
+	}
+	if err := o.checkDestination(ctx, q); err != nil {
 		return err
 	}
 	st, err := o.app.storeFor(ctx, q.name)
@@ -63,6 +69,47 @@ func (o *planOptions) fits(p *classify.Policy) error {
 		return fail(exitUsage, "redrivectl policy check --help", "--as %s: the policy of %s has no such class", o.as, o.queue)
 	}
 	return hasClasses(p, o.sel.Class)
+}
+
+// checkDestination refuses, before anything is looked at, to send to where no worker
+// takes anything: the dead-letter queue itself, or a typed queue that is not there.
+// Who may not ask about a queue may still plan for another who sends.
+func (o *planOptions) checkDestination(ctx context.Context, q *queue) error {
+	if sends := o.action == "" || o.action == string(reconcile.Redrive); !sends {
+		return nil
+	}
+	d, err := q.describe(ctx)
+	if err != nil {
+		return err
+	}
+	to := q.cfg.Sources
+	if o.lifts.To != "" {
+		err = isThere(ctx, q.broker, o.lifts.To)
+		if err == nil {
+			to, err = asOrigins(ctx, q.broker, []string{o.lifts.To})
+		}
+	}
+	switch {
+	case errors.Is(err, broker.ErrDenied):
+		o.app.note("whether destination %s is there is not known: %s", o.lifts.To, term.Mask(err.Error()))
+		return nil
+	case err != nil:
+		return fail(exitFailed, "name the destination as its broker does", "destination %s: %w", o.lifts.To, err)
+	case slices.Contains(to, d.Queue):
+		return fail(exitRefused, "--to QUEUE names another", "%s is the dead-letter queue itself: nothing is redriven to where it is", cmp.Or(o.lifts.To, d.Queue))
+	default:
+		return nil
+	}
+}
+
+// isThere asks for a destination of a broker that tells of it.
+func isThere(ctx context.Context, b broker.Broker, destination string) error {
+	r, ok := b.(broker.Retrier)
+	if !ok {
+		return nil
+	}
+	_, err := r.RetriesFor(ctx, destination)
+	return err
 }
 
 // archiveLife is how long the archive keeps what was settled or discarded.

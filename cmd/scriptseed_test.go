@@ -192,6 +192,7 @@ func (s *seeder) open(ordered bool) {
 	s.ts.Check(err)
 	s.ts.Check(s.file.CreateQueue(s.ctx, local.QueueConfig{Name: "digests-dlq", Ordered: ordered, MaxMessageBytes: 4 << 20}))
 	s.ts.Check(s.file.CreateQueue(s.ctx, local.QueueConfig{Name: "digests", DeadLetter: "digests-dlq", Ordered: ordered, MaxMessageBytes: 4 << 20}))
+	s.ts.Check(s.file.CreateQueue(s.ctx, local.QueueConfig{Name: "elsewhere"}))
 	s.source = s.file.Queue("digests")
 }
 
