@@ -10,6 +10,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/broker"
 	"github.com/redrivectl/redrivectl/internal/ledger/sqlledger"
 	"github.com/redrivectl/redrivectl/internal/provider"
+	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/spf13/cobra"
 )
 
@@ -60,7 +61,7 @@ type partFinding struct {
 }
 
 func (f *findings) add(part string, one broker.Finding) {
-	f.views = append(f.views, partFinding{part, string(one.Severity), one.What, one.Detail})
+	f.views = append(f.views, partFinding{part, string(one.Severity), one.What, term.Mask(one.Detail)})
 	f.bad = f.bad || one.Severity == broker.Bad
 	f.doubt = f.doubt || one.Severity == broker.Doubtful
 }

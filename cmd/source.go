@@ -15,6 +15,7 @@ import (
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/store"
+	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
 )
 
@@ -139,7 +140,7 @@ func (a *app) browseDump(ctx context.Context, arg string, limit int, each func(b
 	case err == nil:
 		return broker.Completeness{Complete: true}, nil
 	case n > 0 && errors.Is(err, io.ErrUnexpectedEOF): // what came before it is whole
-		return broker.Completeness{Why: err.Error()}, nil
+		return broker.Completeness{Why: term.Mask(err.Error())}, nil
 	default:
 		return broker.Completeness{}, fmt.Errorf("read dump %s: %w", arg, err)
 	}
