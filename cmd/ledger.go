@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/redrivectl/redrivectl/internal/ledger/sqlledger"
+	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/spf13/cobra"
 )
 
@@ -132,7 +133,7 @@ func (a *app) checkLedger(ctx context.Context, args []string) error {
 	r := result{Headers: []string{"severity", "what", "detail"}}
 	views, bad := []findingView{}, false
 	for _, f := range fs {
-		v := findingView{f.Severity, f.What, f.Detail}
+		v := findingView{f.Severity, f.What, term.Mask(f.Detail)}
 		bad = bad || f.Severity == "error"
 		views = append(views, v)
 		r.Elements = append(r.Elements, v)

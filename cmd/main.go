@@ -33,7 +33,8 @@ type Env struct {
 
 // Main runs the program on the process's own surroundings and returns its exit
 // code. The first interrupt finishes the batch in flight; the second ends the
-// process at once and leaves its intents to resume.
+// process at once and leaves its intents to resume. A terminal that is lost is a
+// first interrupt and never a second, since more than one may tell of it.
 func Main() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -42,12 +43,18 @@ func Main() int {
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	defer signal.Stop(signals)
 	go func() {
 		<-signals
 		cancel()
-		<-signals
-		os.Exit(exitInterrupted)
+		for s := range signals {
+			if s != syscall.SIGHUP {
+				os.Exit(exitInterrupted)
+			}
+		}
 	}()
 	armCrash()
 	return Run(ctx, Env{

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -260,16 +261,20 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// interrupted [-twice] CODE PROGRAM [ARGS...] runs a program, interrupts it once
-// something has arrived in queue.db, or with --watch once it has said something, and
-// demands its exit code.
+// interrupted [-twice|-hangup] CODE PROGRAM [ARGS...] runs a program, interrupts it
+// once something has arrived in queue.db, or with --watch once it has said something,
+// and demands its exit code. With -hangup its terminal is lost, of which both the
+// system and a shell tell.
 func scriptInterrupted(ts *testscript.TestScript, neg bool, args []string) {
-	twice := len(args) > 0 && args[0] == "-twice"
-	if twice {
-		args = args[1:]
+	signals := []os.Signal{os.Interrupt}
+	switch {
+	case len(args) > 0 && args[0] == "-twice":
+		signals, args = []os.Signal{os.Interrupt, os.Interrupt}, args[1:]
+	case len(args) > 0 && args[0] == "-hangup":
+		signals, args = []os.Signal{syscall.SIGHUP, syscall.SIGHUP}, args[1:]
 	}
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: interrupted [-twice] CODE PROGRAM [ARGS...]")
+		ts.Fatalf("usage: interrupted [-twice|-hangup] CODE PROGRAM [ARGS...]")
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -291,9 +296,8 @@ func scriptInterrupted(ts *testscript.TestScript, neg bool, args []string) {
 	} else {
 		scriptAwait(ts, false, []string{"queue.db", "digests", strconv.Itoa(before + 1)})
 	}
-	ts.Check(c.Process.Signal(os.Interrupt))
-	if twice {
-		ts.Check(c.Process.Signal(os.Interrupt))
+	for _, s := range signals {
+		ts.Check(c.Process.Signal(s))
 	}
 	var exit *exec.ExitError
 	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != want {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/redrivectl/redrivectl/cmd/quiet"
@@ -86,10 +84,6 @@ func (o *triageOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A terminal that is lost must not take the process with it before it has given
-	// back what it holds.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
-	defer stop()
 	t := o.app.terminal()
 	err = tui.Show(ctx, d, tui.Options{
 		Queue: o.queue, Color: t.Color, Every: o.every, EveryCounted: o.counted, Now: o.app.now,
