@@ -14,7 +14,6 @@ import (
 	"github.com/redrivectl/redrivectl/internal/classify"
 	"github.com/redrivectl/redrivectl/internal/job"
 	"github.com/redrivectl/redrivectl/internal/store"
-	"github.com/redrivectl/redrivectl/internal/term"
 	"github.com/redrivectl/redrivectl/reconcile"
 	"github.com/redrivectl/redrivectl/redrive"
 )
@@ -91,7 +90,7 @@ func (o *planOptions) checkDestination(ctx context.Context, q *queue) error {
 	}
 	switch {
 	case errors.Is(err, broker.ErrDenied):
-		o.app.note("whether destination %s is there is not known: %s", o.lifts.To, term.Mask(err.Error()))
+		o.app.note("whether destination %s is there is not known: %v", o.lifts.To, err)
 		return nil
 	case err != nil:
 		return fail(exitFailed, "name the destination as its broker does", "destination %s: %w", o.lifts.To, err)

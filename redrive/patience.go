@@ -59,13 +59,6 @@ func (p *patience) miss() {
 	}
 }
 
-// missAfter is miss once nothing new came for that long.
-func (p *patience) missAfter(d time.Duration) {
-	if p.waited() > d {
-		p.miss()
-	}
-}
-
 // over reports that what has not come counts as gone.
 func (p *patience) over() bool {
 	p.mu.Lock()

@@ -510,6 +510,38 @@ func TestGoneAmongArrivals(t *testing.T) {
 	}
 }
 
+// dribbling is a broker of which a receive brings one copy, and takes its time.
+type dribbling struct {
+	broker.Broker
+	during func()
+}
+
+func (b dribbling) Receive(ctx context.Context, r broker.Request) ([]broker.Delivery, error) {
+	b.during()
+	r.Max = 1
+	return b.Broker.Receive(ctx, r)
+}
+
+// TestBehindOthers: a copy that stands behind others is not called gone before they
+// have come, however long that takes.
+func TestBehindOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for n := range 8 {
+		w.copy(fmt.Sprint("other", n), "")
+	}
+	w.dead("k1", "k2", "k3")
+	id := w.plan()
+	r := w.runner("run1")
+	r.LeaseTTL, r.DeliveryLease = 24*time.Hour, time.Minute
+	r.Broker = dribbling{inexact{brokertest.Rough(r.Broker, brokertest.RoughOptions{NoSelection: true})}, func() { w.pass(2 * time.Minute) }}
+	e, err := r.Run(w.ctx, string(id))
+	w.must(err)
+	if e.Report.Redriven != 3 {
+		t.Errorf("%+v", e.Report)
+	}
+}
+
 // grudging refuses the first publish and the first release.
 type grudging struct {
 	broker.Broker

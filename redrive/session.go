@@ -179,7 +179,7 @@ func (s *session) worker(ctx context.Context, set []int, guard func(context.Cont
 			p.renew()
 			continue
 		case came == others:
-			p.missAfter(s.deliveryLease())
+			s.metOthers(ctx, p, held)
 			continue
 		case held > 0: // another batch has what is open
 		case p.waited() <= s.deliveryLease() && s.mayReturn(ctx):
@@ -206,6 +206,18 @@ const (
 func (s *session) mayReturn(ctx context.Context) bool {
 	d, err := s.Broker.Describe(ctx)
 	return err != nil || !d.Depth.Exact || d.Depth.InFlight > int64(s.asideCount())
+}
+
+// metOthers counts a receive that brought none of the plan's copies, though others,
+// where nobody else may have what is open. If copies are still visible, these were
+// in front of it; if none is, they have only just died.
+func (s *session) metOthers(ctx context.Context, p *patience, held int) {
+	if held > 0 || p.waited() <= s.deliveryLease() {
+		return
+	}
+	if d, err := s.Broker.Describe(ctx); err == nil && d.Depth.Visible == 0 {
+		p.miss()
+	}
 }
 
 // missing is why the queue did not yield an item: it is gone where that is

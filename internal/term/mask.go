@@ -15,8 +15,8 @@ const maxMaskPasses = 8
 
 // Mask hides secrets in a text: credentials in URLs, values named like a secret
 // (query parameters, form fields, settings, flags, XML elements, JSON members, also
-// within a JSON string), Authorization and cookie headers, bearer and basic tokens, JWTs, AWS
-// keys, the tokens of well-known providers, private keys and card numbers.
+// within a JSON string), Authorization and cookie headers, bearer and basic tokens,
+// JWTs, AWS keys, the tokens of well-known providers, private keys and card numbers.
 //
 // It rather hides too much than too little. Masking twice changes nothing. The
 // identifiers of a job (job key, message ID and the like) are not to be passed
