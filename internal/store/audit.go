@@ -121,18 +121,44 @@ func (s *Store) anchors(ctx context.Context, t querier, v *audit.Verifier, from 
 	} else if err != nil {
 		return err
 	}
-	if from.Seq == 0 {
-		return nil
-	}
-	var hash string
-	err = t.QueryRowContext(ctx, `SELECT hash FROM audit WHERE seq = ?`, from.Seq).Scan(&hash)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if ok, err := extends(ctx, t, from); err != nil || ok {
 		return err
 	}
-	if hash != from.Hash {
-		v.Problem(from.Seq, "the log was cut or rewritten: it does not extend the remembered checkpoint")
-	}
+	v.Problem(from.Seq, notExtended)
 	return nil
+}
+
+const notExtended = "the log was cut or rewritten: it does not extend the remembered checkpoint"
+
+// extends reports that the log has a head where it was.
+func extends(ctx context.Context, q querier, from audit.Head) (bool, error) {
+	if from.Seq == 0 {
+		return true, nil
+	}
+	var hash string
+	err := q.QueryRowContext(ctx, `SELECT hash FROM audit WHERE seq = ?`, from.Seq).Scan(&hash)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return false, err
+	}
+	return hash == from.Hash, nil
+}
+
+// faults are why nothing may be written to the log, as far as is told without
+// reading it.
+func (s *Store) faults(ctx context.Context, q querier) ([]string, error) {
+	faults, err := schemaFaults(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	from, err := s.Checkpoint()
+	if err != nil || from == nil {
+		return faults, err
+	}
+	ok, err := extends(ctx, q, *from)
+	if err == nil && !ok {
+		faults = append(faults, notExtended)
+	}
+	return faults, err
 }
 
 // Checkpoint is the head that this machine remembers of the store; nil if none.

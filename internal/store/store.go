@@ -113,7 +113,7 @@ func (s *Store) openWriting(ctx context.Context, o Options) error {
 	err = s.read.PingContext(ctx) // opens the file, so that a lost store is found here
 	var broken []string
 	if err == nil {
-		broken, err = schemaFaults(ctx, write)
+		broken, err = s.faults(ctx, write)
 	}
 	if err == nil {
 		s.writer, err = newWriter(ctx, write, s, o.GroupWait, broken)
