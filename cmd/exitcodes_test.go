@@ -178,7 +178,7 @@ var shownElsewhere = map[string]string{
 	"triage 130": "TestTriageInterruptsItsRun",
 }
 
-var shownCode = regexp.MustCompile(`(?m)^(?:exits|interrupted)(?: -twice)? (\d+) redrivectl (.+)$`)
+var shownCode = regexp.MustCompile(`(?m)^(?:exits|interrupted)(?: -[a-z]+)? (\d+) redrivectl (.+)$`)
 
 // TestC25EachCodeIsShown: for every command, a script shows it end with each of
 // the codes that its help names, and none with another. Codes 1 and 2 are shown for all of them by
