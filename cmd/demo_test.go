@@ -13,8 +13,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -91,6 +93,28 @@ func TestDemoOutage(t *testing.T) {
 	if !strings.Contains(stderr, "redrivectl reconcile digests --apply") {
 		t.Errorf("no word of what comes next:\n%s", stderr)
 	}
+	checkGuardedPort(t, dir)
+}
+
+// checkGuardedPort: the provider of a demo that has ended is not started on a port that
+// another demo has taken since, though nobody may listen there right now.
+func checkGuardedPort(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "redrivectl.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(string(regexp.MustCompile(`127\.0\.0\.1:([0-9]+)`).FindSubmatch(text)[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if guard, err := guardDemoPort(t.Context(), port); err == nil { // else a demo of another test has it
+		defer guard.Close()
+	}
+	_, stderr, code := demoOutput(t, "demo", "provider", "--dir", dir)
+	if code != exitFailed || !strings.Contains(stderr, "another demo has port "+strconv.Itoa(port)) {
+		t.Errorf("a provider beside another demo exits %d: %s", code, stderr)
+	}
 }
 
 // checkDemoHeld: what is safe to send was sent, and what is left says what it
@@ -159,6 +183,7 @@ func checkDemoFolder(t *testing.T, dir string, s demoSummary) {
 
 func startDemoProvider(t *testing.T, dir string) (base string, stop func()) {
 	t.Helper()
+	ownPort(t, dir)
 	c := demoCommand(t, "demo", "provider", "--dir", dir, "--until-eof")
 	stdin, err := c.StdinPipe()
 	if err != nil {
@@ -179,6 +204,30 @@ func startDemoProvider(t *testing.T, dir string) (base string, stop func()) {
 		if err := errors.Join(stdin.Close(), c.Wait()); err != nil {
 			t.Errorf("provider: %v", err)
 		}
+	}
+}
+
+// ownPort gives the provider of an ended demo a port that no other demo chooses: one
+// may have taken its own meanwhile.
+func ownPort(t *testing.T, dir string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	file := filepath.Join(dir, "redrivectl.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := regexp.MustCompile(`base_url: http://127\.0\.0\.1:[0-9]+`)
+	if len(base.FindAll(text, -1)) != 1 {
+		t.Fatalf("not one provider in\n%s", text)
+	}
+	text = base.ReplaceAll(text, []byte("base_url: http://"+l.Addr().String()))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -26,6 +26,8 @@ type demoProcess struct {
 	name  string
 	cmd   *exec.Cmd
 	stdin io.Closer
+	log   string        // the file of the standard errors of all processes
+	said  int64         // its length before this process
 	lines chan string   // its standard output; lines that nobody waits for may be dropped
 	done  chan struct{} // closed when it has ended; err is valid then
 	err   error
@@ -39,6 +41,10 @@ func (w *demoWorld) start(args ...string) (*demoProcess, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	defer log.Close() //nolint:errcheck // The child has its own; nothing was written here.
+	said, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
 	c := &exec.Cmd{Path: w.exe, Args: append([]string{"redrivectl"}, args...), Dir: w.dir, Env: w.environment(""), Stderr: log}
 	stdin, err := c.StdinPipe()
 	if err != nil {
@@ -51,7 +57,7 @@ func (w *demoWorld) start(args ...string) (*demoProcess, error) {
 	if err := c.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	p := &demoProcess{name: name, cmd: c, stdin: stdin, lines: make(chan string, 256), done: make(chan struct{})}
+	p := &demoProcess{name: name, cmd: c, stdin: stdin, log: log.Name(), said: said, lines: make(chan string, 256), done: make(chan struct{})}
 	go p.follow(stdout)
 	w.app.onClose(p.kill)
 	return p, nil
@@ -66,9 +72,25 @@ func (p *demoProcess) follow(stdout io.Reader) {
 		}
 	}
 	if err := errors.Join(s.Err(), p.cmd.Wait()); err != nil {
-		p.err = fmt.Errorf("%s: %w", p.name, err)
+		p.err = fmt.Errorf("%s: %w%s", p.name, err, p.complaints())
 	}
 	close(p.done)
+}
+
+// complaints are the errors by which processes have ended since this one began.
+func (p *demoProcess) complaints() string {
+	const own = "redrivectl: "
+	log, err := os.ReadFile(p.log)
+	if err != nil || int64(len(log)) < p.said {
+		return ""
+	}
+	var all strings.Builder
+	for line := range strings.Lines(string(log[p.said:])) {
+		if text, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), own); ok {
+			all.WriteString("; " + text)
+		}
+	}
+	return all.String()
 }
 
 // stop asks the process to end, waits for it, and says how it ended.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/redrivectl/redrivectl/internal/provider/providertest"
 	"github.com/spf13/cobra"
@@ -56,6 +57,9 @@ func (o *demoProviderOptions) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the provider's address: %w", err)
 	}
+	if err := o.guardPort(ctx, base.Port()); err != nil {
+		return err
+	}
 	plan, err := readOutage(o.faults)
 	if err != nil {
 		return err
@@ -73,6 +77,21 @@ func (o *demoProviderOptions) run(ctx context.Context) error {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return s.Serve(ctx, l)
+}
+
+// guardPort keeps demos away from the port for as long as this provider lives, as the
+// demo did that chose it. A provider that a demo has started is guarded by that.
+func (o *demoProviderOptions) guardPort(ctx context.Context, text string) error {
+	port, err := strconv.Atoi(text)
+	if err != nil || o.eof || port < demoFirstPort || port > demoLastPort {
+		return nil //nolint:nilerr // Without a number it is no port that a demo chose.
+	}
+	guard, err := guardDemoPort(ctx, port)
+	if err != nil {
+		return fmt.Errorf("start the demo's provider: another demo has port %d now: %w", port, err)
+	}
+	o.app.onClose(guard.Close)
+	return nil
 }
 
 // readOutage reads a file of faults, each for one operation; no file is no

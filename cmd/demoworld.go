@@ -112,14 +112,16 @@ func newDemoWorld(ctx context.Context, o *demoOptions, dir string) (*demoWorld, 
 	return w, w.open(ctx)
 }
 
+// Demos choose their provider's port of these.
+const demoFirstPort, demoLastPort = 8025, 8525
+
 // demoPort finds a free port on loopback, 8025 if that is free. The listener
 // holds a neighbour of the port for as long as this demo lives: the provider's
 // own port is free while the provider is down, and another demo must not take
 // it meanwhile and be sent what was meant for ours.
 func demoPort(ctx context.Context) (port int, guard net.Listener, err error) {
-	const first, last, neighbour = 8025, 8525, 10000
-	for port = first; port <= last; port++ {
-		if guard, err = listenLoopback(ctx, port+neighbour); err != nil {
+	for port = demoFirstPort; port <= demoLastPort; port++ {
+		if guard, err = guardDemoPort(ctx, port); err != nil {
 			continue
 		}
 		l, err := listenLoopback(ctx, port)
@@ -130,7 +132,12 @@ func demoPort(ctx context.Context) (port int, guard net.Listener, err error) {
 			return 0, nil, fmt.Errorf("find a free port: %w", err)
 		}
 	}
-	return 0, nil, fmt.Errorf("find a free port from %d to %d on loopback: %w", first, last, err)
+	return 0, nil, fmt.Errorf("find a free port from %d to %d on loopback: %w", demoFirstPort, demoLastPort, err)
+}
+
+func guardDemoPort(ctx context.Context, port int) (net.Listener, error) {
+	const neighbour = 10000
+	return listenLoopback(ctx, port+neighbour)
 }
 
 func listenLoopback(ctx context.Context, port int) (net.Listener, error) {

@@ -26,6 +26,7 @@ func triageWorld(t *testing.T, jobs string) (dir string) {
 	if stdout, stderr, code := demoOutput(t, "demo", "--outage", "--dir", dir, "--jobs", jobs, "--seed", "3"); code != exitDone {
 		t.Fatalf("exit code %d:\n%s\n%s", code, stdout, stderr)
 	}
+	ownPort(t, dir)
 	provider := demoCommand(t, "demo", "provider", "--dir", dir)
 	out, err := provider.StdoutPipe()
 	if err != nil {
@@ -102,10 +103,9 @@ func (s *seat) draw(frame string) {
 	s.cond.Broadcast()
 }
 
-// sees waits until a frame has what the expression finds, and returns its group.
-func (s *seat) sees(pattern string) string {
+// until waits until the frame, or the end of the screen, is as wanted.
+func (s *seat) until(what string, ok func() bool) {
 	s.t.Helper()
-	re := regexp.MustCompile(pattern)
 	late := false
 	timer := time.AfterFunc(triagePatience, func() {
 		s.mu.Lock()
@@ -116,15 +116,26 @@ func (s *seat) sees(pattern string) string {
 	defer timer.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for {
-		if m := re.FindStringSubmatch(s.frame); m != nil {
-			return m[len(m)-1]
-		}
+	for !ok() {
 		if late || s.ended {
-			s.t.Fatalf("%q is not on the screen (ended %v, %v):\n%s", pattern, s.ended, s.err, s.frame)
+			s.t.Fatalf("the screen never had %s (ended %v, %v):\n%s", what, s.ended, s.err, s.frame)
 		}
 		s.cond.Wait()
 	}
+}
+
+// sees waits until a frame has what the expression finds, and returns its group.
+func (s *seat) sees(pattern string) (found string) {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	s.until(strconv.Quote(pattern), func() bool {
+		m := re.FindStringSubmatch(s.frame)
+		if m != nil {
+			found = m[len(m)-1]
+		}
+		return m != nil
+	})
+	return found
 }
 
 // yes answers a question, once the screen takes an answer.
@@ -148,17 +159,30 @@ func (s *seat) types(keys ...string) {
 	}
 }
 
-// leaves waits for the end of the screen, and is how the command would end.
+// leaves quits, and is how the command would end. A run that was seen to finish may
+// not have ended yet on this screen, which then asks: it is given the time.
 func (s *seat) leaves() int {
 	s.t.Helper()
-	s.types("q")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for !s.ended {
-		s.cond.Wait()
+	for {
+		asked := false
+		s.types("q")
+		s.until("an end or a question", func() bool { asked = leavesRun.MatchString(s.frame); return asked || s.ended })
+		if !asked {
+			return s.ends()
+		}
+		s.types("n")
+		s.until("an answer", func() bool { return !leavesRun.MatchString(s.frame) })
 	}
+}
+
+// ends waits for the end of the screen, and is how the command would end.
+func (s *seat) ends() int {
+	s.t.Helper()
+	s.until("an end", func() bool { return s.ended })
 	return exitCode(s.err)
 }
+
+var leavesRun = regexp.MustCompile(`(?s)It would finish its batch in flight.*\[y/n\]`)
 
 // TestTriageToAFinishedRun goes from what is quarantined to a finished run without
 // leaving the screen; the approver sits at another one.
@@ -267,7 +291,7 @@ func TestTriageInterruptsItsRun(t *testing.T) {
 	s.sees("running: [1-9]")
 	s.types("q")
 	s.yes("It would finish its batch in flight")
-	if code := s.leaves(); code != exitInterrupted {
+	if code := s.ends(); code != exitInterrupted {
 		t.Errorf("the screen ends with %d", code)
 	}
 	if out := s.out.String(); !strings.Contains(out, "state\tinterrupted") {

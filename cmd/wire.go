@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -61,7 +62,10 @@ func (a *app) openLedger(ctx context.Context, name, consumer string) (*sqlledger
 		return nil, a.cfg.Errorf("ledgers."+name, "%v", err)
 	}
 	l, err := sqlledger.Open(ctx, c)
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled): // which says nothing of the ledger
+		return nil, err
+	case err != nil:
 		return nil, withHint(fmt.Errorf("ledger %s: %w", name, err), "redrivectl ledger init "+name)
 	}
 	a.onClose(l.Close)

@@ -12,7 +12,7 @@ import (
 	"github.com/ncruces/go-sqlite3/driver"
 	"github.com/ncruces/go-sqlite3/ext/blobio"
 
-	"github.com/redrivectl/redrivectl/internal/parsed"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 // busyPragma is how long a transaction waits for another process's, in
@@ -66,14 +66,14 @@ type querier interface {
 
 // reader is the database for reading: a run asks the same few questions with every
 // batch.
-type reader struct{ *parsed.DB }
+type reader struct{ *sqlite.DB }
 
 func openReader(dsn string) (*reader, error) {
 	db, err := openDB(dsn+"&_pragma=query_only(1)&_pragma=cache_size(-512)", 2)
 	if err != nil {
 		return nil, err
 	}
-	return &reader{parsed.New(db)}, nil
+	return &reader{sqlite.New(db)}, nil
 }
 
 // snapshot reads within one transaction, so that what is read belongs together.
@@ -89,7 +89,7 @@ func (r *reader) snapshot(ctx context.Context, read func(querier) error) error {
 func each(ctx context.Context, q querier, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
-		return err
+		return sqlite.Ended(ctx, err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -97,7 +97,7 @@ func each(ctx context.Context, q querier, scan func(*sql.Rows) error, query stri
 			return err
 		}
 	}
-	return rows.Err()
+	return sqlite.Ended(ctx, rows.Err())
 }
 
 // Times are stored as nanoseconds since 1970; the zero time is 0.

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redrivectl/redrivectl/internal/wal"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 //go:embed schema.sql
@@ -59,7 +59,7 @@ func createAll(ctx context.Context, tx *sql.Tx) error {
 // prepareSchema brings the file to the newest version, in one transaction, and
 // returns the store's ID.
 func prepareSchema(ctx context.Context, db *sql.DB, now time.Time) (string, error) {
-	if _, err := wal.Set(ctx, db); err != nil {
+	if _, err := sqlite.SetWAL(ctx, db); err != nil {
 		return "", err
 	}
 	tx, err := db.BeginTx(ctx, nil)

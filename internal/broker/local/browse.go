@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 const (
@@ -30,7 +31,7 @@ SELECT ` + messageColumns + ` FROM message
 func (q *Queue) Browse(ctx context.Context, limit int, each func(broker.Message) error) (broker.Completeness, error) {
 	last, err := q.last(ctx)
 	if err != nil {
-		return partly("the queue could not be read"), fmt.Errorf("browse %s: %w", q.name, ended(ctx, err))
+		return partly("the queue could not be read"), fmt.Errorf("browse %s: %w", q.name, sqlite.Ended(ctx, err))
 	}
 	seen := 0
 	for after := int64(0); ; {
@@ -41,7 +42,7 @@ func (q *Queue) Browse(ctx context.Context, limit int, each func(broker.Message)
 		}
 		page, err := q.page(ctx, after, last, want)
 		if err != nil {
-			return partly("the queue could not be read to its end"), fmt.Errorf("browse %s: %w", q.name, ended(ctx, err))
+			return partly("the queue could not be read to its end"), fmt.Errorf("browse %s: %w", q.name, sqlite.Ended(ctx, err))
 		}
 		if len(page) == 0 {
 			return broker.Completeness{Complete: true}, nil
@@ -56,7 +57,7 @@ func (q *Queue) Browse(ctx context.Context, limit int, each func(broker.Message)
 			seen++
 		}
 		if after, err = strconv.ParseInt(page[len(page)-1].Copy.ID, 10, 64); err != nil {
-			return partly("the queue could not be read to its end"), fmt.Errorf("browse %s: %w", q.name, ended(ctx, err))
+			return partly("the queue could not be read to its end"), fmt.Errorf("browse %s: %w", q.name, sqlite.Ended(ctx, err))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 const (
@@ -132,19 +133,19 @@ func (c QueueConfig) inMillis() QueueConfig {
 func (f *File) Queues(ctx context.Context) ([]QueueConfig, error) {
 	rows, err := f.read.QueryContext(ctx, `SELECT `+queueColumns+` FROM queue ORDER BY name`)
 	if err != nil {
-		return nil, fmt.Errorf("list queues of %s: %w", f.path, err)
+		return nil, fmt.Errorf("list queues of %s: %w", f.path, sqlite.Ended(ctx, err))
 	}
 	defer rows.Close()
 	var all []QueueConfig
 	for rows.Next() {
 		c, err := scanQueue(rows)
 		if err != nil {
-			return nil, fmt.Errorf("list queues of %s: %w", f.path, err)
+			return nil, fmt.Errorf("list queues of %s: %w", f.path, sqlite.Ended(ctx, err))
 		}
 		all = append(all, c)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("list queues of %s: %w", f.path, err)
+		return nil, fmt.Errorf("list queues of %s: %w", f.path, sqlite.Ended(ctx, err))
 	}
 	return all, nil
 }

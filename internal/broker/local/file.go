@@ -21,7 +21,7 @@ import (
 	_ "github.com/ncruces/go-sqlite3/driver" // the database/sql driver "sqlite3"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
-	"github.com/redrivectl/redrivectl/internal/wal"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 // schema is the file's layout, version schemaVersion.
@@ -169,7 +169,7 @@ func (f *File) prepareFile(ctx context.Context, o Options) error {
 	if !o.Create {
 		return fmt.Errorf("%w: the file is empty", broker.ErrNoQueue)
 	}
-	mode, err := wal.Set(ctx, f.write)
+	mode, err := sqlite.SetWAL(ctx, f.write)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 const (
@@ -65,7 +66,7 @@ SELECT count(*) FILTER (WHERE visible_at <= ?2),
 func (q *Queue) Describe(ctx context.Context) (broker.Description, error) {
 	d, err := q.describe(ctx)
 	if err != nil {
-		return d, fmt.Errorf("describe: %w", err)
+		return d, fmt.Errorf("describe: %w", sqlite.Ended(ctx, err))
 	}
 	return d, nil
 }

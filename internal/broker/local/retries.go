@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 var _ broker.Retrier = (*Queue)(nil)
@@ -16,7 +17,7 @@ var _ broker.Retrier = (*Queue)(nil)
 func (q *Queue) RetriesFor(ctx context.Context, destination string) (time.Duration, error) {
 	c, err := foundQueue(destination)(scanQueue(q.file.read.QueryRowContext(ctx, selectQueue, destination)))
 	if err != nil {
-		return 0, fmt.Errorf("how long %s tries a copy: %w", destination, err)
+		return 0, fmt.Errorf("how long %s tries a copy: %w", destination, sqlite.Ended(ctx, err))
 	}
 	return c.Visibility * time.Duration(c.MaxReceives), nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/broker"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 // errUnknownFate marks a commit that failed: its frames may or may not have
@@ -28,14 +29,14 @@ type tx struct {
 func (f *File) update(ctx context.Context, work func(*tx) error) error {
 	raw, err := f.write.BeginTx(ctx, nil)
 	if err != nil {
-		return ended(ctx, err)
+		return sqlite.Ended(ctx, err)
 	}
 	t := &tx{Tx: raw, file: f, now: millis(f.now())}
 	if err := work(t); err != nil {
 		if rerr := raw.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
 			err = errors.Join(err, rerr)
 		}
-		return ended(ctx, err)
+		return sqlite.Ended(ctx, err)
 	}
 	return commitFate(ctx, raw.Commit())
 }
@@ -45,17 +46,9 @@ func (f *File) update(ctx context.Context, work func(*tx) error) error {
 func commitFate(ctx context.Context, err error) error {
 	rolledBack := errors.Is(err, sql.ErrTxDone) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if err == nil || rolledBack {
-		return ended(ctx, err)
+		return sqlite.Ended(ctx, err)
 	}
 	return fmt.Errorf("%w: %w", errUnknownFate, err)
-}
-
-// ended makes an error that ctx caused say so: SQLite calls it an interrupt.
-func ended(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
 // whole is the result of every entry of a call that failed with err.

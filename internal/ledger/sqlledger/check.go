@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 // Finding is one thing that Check found. An error makes the ledger's word
@@ -111,7 +112,7 @@ func (l *Ledger) checkIndexes(ctx context.Context, lay *layout) (fs []Finding, e
 		}
 		columns[name], unique[name] = append(columns[name], column), only
 	}
-	return l.indexFindings(lay, columns, unique), rows.Err()
+	return l.indexFindings(lay, columns, unique), sqlite.Ended(ctx, rows.Err())
 }
 
 func (l *Ledger) indexFindings(lay *layout, columns map[string][]string, unique map[string]bool) []Finding {

@@ -7,21 +7,21 @@ import (
 	"errors"
 	"sync/atomic"
 
-	sqlite "github.com/ncruces/go-sqlite3/driver"
+	sqlite3 "github.com/ncruces/go-sqlite3/driver"
 
-	"github.com/redrivectl/redrivectl/internal/parsed"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 // CountStatements reopens l over a connector that counts what is run, and
 // returns the count so far.
 func (l *Ledger) CountStatements() func() int {
 	var n atomic.Int64
-	c, err := (&sqlite.SQLite{}).OpenConnector(l.cfg.source(cachePragma))
+	c, err := (&sqlite3.SQLite{}).OpenConnector(l.cfg.source(cachePragma))
 	if err != nil {
 		panic(err)
 	}
 	old := l.db
-	l.db = parsed.New(sql.OpenDB(counting{c, &n}))
+	l.db = sqlite.New(sql.OpenDB(counting{c, &n}))
 	_ = old.Close()
 	return func() int { return int(n.Load()) }
 }
@@ -72,12 +72,12 @@ func (c countingConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.T
 
 // loseCommits makes l's database commit and then say that it does not know.
 func (l *Ledger) loseCommits() error {
-	c, err := (&sqlite.SQLite{}).OpenConnector(l.cfg.source(cachePragma))
+	c, err := (&sqlite3.SQLite{}).OpenConnector(l.cfg.source(cachePragma))
 	if err != nil {
 		return err
 	}
 	old := l.db
-	l.db = parsed.New(sql.OpenDB(losing{c}))
+	l.db = sqlite.New(sql.OpenDB(losing{c}))
 	return old.Close()
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 // layout is what the table turned out to have.
@@ -104,12 +105,15 @@ func (l *Ledger) probeStatement(ctx context.Context, q querier) (y *layout, err 
 		return nil, fmt.Errorf("ledger statement get: %w", err)
 	}
 	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("ledger statement get: %w", sqlite.Ended(ctx, err))
+	case err != nil:
 		return nil, fmt.Errorf("ledger statement get: %w: %w", ErrSchema, err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	names, err := rows.Columns()
-	return &layout{columns: names, history: slices.Contains(names, "events")}, errors.Join(err, rows.Err())
+	return &layout{columns: names, history: slices.Contains(names, "events")}, errors.Join(err, sqlite.Ended(ctx, rows.Err()))
 }
 
 // columnsOf is empty when the table does not exist.
@@ -134,5 +138,5 @@ func (l *Ledger) columnsOf(ctx context.Context, q querier, table string) (cols [
 		}
 		cols = append(cols, c)
 	}
-	return cols, rows.Err()
+	return cols, sqlite.Ended(ctx, rows.Err())
 }

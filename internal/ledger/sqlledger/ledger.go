@@ -13,8 +13,7 @@ import (
 	_ "github.com/ncruces/go-sqlite3/driver" // the "sqlite3" driver
 
 	"github.com/redrivectl/redrivectl/internal/ledger"
-	"github.com/redrivectl/redrivectl/internal/parsed"
-	"github.com/redrivectl/redrivectl/internal/wal"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 // maxBatch is how many keys one query answers and one transaction changes.
@@ -33,7 +32,7 @@ type Ledger struct {
 	sql dialect
 	// db is one connection, for reads and changes alike: of several each throws away
 	// what it has read whenever another one writes.
-	db *parsed.DB
+	db *sqlite.DB
 	// scans are connections for those who ask again while they read.
 	scans *sql.DB
 
@@ -69,7 +68,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger: %w", err), db.Close())
 	}
-	l := &Ledger{cfg: cfg, sql: d, db: parsed.New(db), scans: scans}
+	l := &Ledger{cfg: cfg, sql: d, db: sqlite.New(db), scans: scans}
 	if err := l.ready(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -79,10 +78,10 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 // ready opens the first connection.
 func (l *Ledger) ready(ctx context.Context) error {
 	if err := l.db.PingContext(ctx); err != nil {
-		return fmt.Errorf("open ledger %s: %w", or(l.cfg.Path, "by dsn"), l.cfg.quiet(err))
+		return fmt.Errorf("open ledger %s: %w", or(l.cfg.Path, "by dsn"), sqlite.Ended(ctx, l.cfg.quiet(err)))
 	}
 	if l.cfg.Create {
-		if _, err := wal.Set(ctx, l.db.DB); err != nil {
+		if _, err := sqlite.SetWAL(ctx, l.db.DB); err != nil {
 			return fmt.Errorf("make ledger: %w", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/redrivectl/redrivectl/internal/ledger"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 // Get answers with one query per 500 keys: the rows, and the lines of their
@@ -146,7 +147,7 @@ func (l *Ledger) each(ctx context.Context, q querier, statement string, p params
 	}
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
-		return fmt.Errorf("read ledger: %w", err)
+		return fmt.Errorf("read ledger: %w", sqlite.Ended(ctx, err))
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	names, err := rows.Columns()
@@ -163,7 +164,7 @@ func (l *Ledger) each(ctx context.Context, q querier, statement string, p params
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read ledger: %w", err)
+		return fmt.Errorf("read ledger: %w", sqlite.Ended(ctx, err))
 	}
 	return nil
 }

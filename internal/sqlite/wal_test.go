@@ -1,4 +1,4 @@
-package wal_test
+package sqlite_test
 
 import (
 	"database/sql"
@@ -9,11 +9,11 @@ import (
 
 	_ "github.com/ncruces/go-sqlite3/driver" // the database/sql driver "sqlite3"
 
-	"github.com/redrivectl/redrivectl/internal/wal"
+	"github.com/redrivectl/redrivectl/internal/sqlite"
 )
 
 // Of several openers of a new file none is turned away.
-func TestSetAtOnce(t *testing.T) {
+func TestSetWALAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for i := range 20 {
@@ -26,7 +26,7 @@ func TestSetAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if mode, err := wal.Set(t.Context(), db); err != nil || mode != "wal" {
+				if mode, err := sqlite.SetWAL(t.Context(), db); err != nil || mode != "wal" {
 					t.Errorf("%q, %v", mode, err)
 				}
 				if err := db.Close(); err != nil {

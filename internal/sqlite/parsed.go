@@ -1,6 +1,4 @@
-// Package parsed keeps the statements of an SQL database parsed: the same few are
-// run for every batch, and to parse one costs more than to run it.
-package parsed
+package sqlite
 
 import (
 	"context"
@@ -13,8 +11,9 @@ import (
 // and others come and go.
 const most = 64
 
-// DB is a database that parses a statement once for as often as it is run. It owns
-// the database.
+// DB is a database that parses a statement once for as often as it is run: the same
+// few are run for every batch, and to parse one costs more than to run it. Its errors
+// say that they are of a context that ended, as Ended has it. It owns the database.
 type DB struct {
 	*sql.DB
 	mu     sync.Mutex
@@ -57,18 +56,22 @@ func (d *DB) statement(ctx context.Context, query string) (*sql.Stmt, error) {
 func (d *DB) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	s, err := d.statement(ctx, query)
 	if err != nil || s == nil {
-		return d.DB.ExecContext(ctx, query, args...) // an error comes again
+		r, err := d.DB.ExecContext(ctx, query, args...) // an error comes again
+		return r, Ended(ctx, err)
 	}
-	return s.ExecContext(ctx, args...)
+	r, err := s.ExecContext(ctx, args...)
+	return r, Ended(ctx, err)
 }
 
 // QueryContext is like that of sql.DB.
 func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	s, err := d.statement(ctx, query)
 	if err != nil || s == nil {
-		return d.DB.QueryContext(ctx, query, args...)
+		r, err := d.DB.QueryContext(ctx, query, args...)
+		return r, Ended(ctx, err)
 	}
-	return s.QueryContext(ctx, args...)
+	r, err := s.QueryContext(ctx, args...)
+	return r, Ended(ctx, err)
 }
 
 // QueryRowContext is like that of sql.DB.
@@ -109,7 +112,7 @@ func (d *DB) Begin(ctx context.Context, o *sql.TxOptions) (*Tx, error) {
 	}
 	t, err := d.BeginTx(ctx, o)
 	if err != nil {
-		return nil, err
+		return nil, Ended(ctx, err)
 	}
 	return &Tx{Tx: t, db: d, own: map[string]*sql.Stmt{}}, nil
 }
@@ -143,7 +146,7 @@ func (t *Tx) statement(ctx context.Context, query string) (*sql.Stmt, error) {
 	} else {
 		var err error
 		if s, err = t.PrepareContext(ctx, query); err != nil {
-			return nil, err
+			return nil, Ended(ctx, err)
 		}
 		t.db.miss(query)
 	}
@@ -157,7 +160,8 @@ func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Re
 	if err != nil {
 		return nil, err
 	}
-	return s.ExecContext(ctx, args...)
+	r, err := s.ExecContext(ctx, args...)
+	return r, Ended(ctx, err)
 }
 
 // QueryContext is like that of sql.Tx.
@@ -166,7 +170,8 @@ func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 	if err != nil {
 		return nil, err
 	}
-	return s.QueryContext(ctx, args...)
+	r, err := s.QueryContext(ctx, args...)
+	return r, Ended(ctx, err)
 }
 
 // QueryRowContext is like that of sql.Tx.

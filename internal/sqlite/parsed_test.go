@@ -1,11 +1,13 @@
-package parsed
+package sqlite
 
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	_ "github.com/ncruces/go-sqlite3/driver" // the "sqlite3" driver
 )
@@ -133,5 +135,32 @@ func TestErrors(t *testing.T) {
 	cancel()
 	if _, err := d.Begin(ctx, nil); err == nil {
 		t.Error("begin: no error")
+	}
+}
+
+// What a context cut short says so, in a transaction and without one.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	const endless = "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+	d := open(t)
+	alone := func(ctx context.Context) error {
+		_, err := d.ExecContext(ctx, endless)
+		return err
+	}
+	within := func(ctx context.Context) error {
+		tx, err := d.Begin(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		_, err = tx.ExecContext(ctx, endless)
+		return err
+	}
+	for _, do := range []func(context.Context) error{alone, within} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := do(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
 	}
 }

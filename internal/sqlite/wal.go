@@ -1,5 +1,4 @@
-// Package wal makes a SQLite file keep a write-ahead log.
-package wal
+package sqlite
 
 import (
 	"context"
@@ -11,14 +10,14 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// patience is how long Set waits for others that make the file ready.
+// patience is how long SetWAL waits for others that make the file ready.
 const patience = 10 * time.Second
 
-// Set gives the file a write-ahead log and returns its journal mode, which is
+// SetWAL gives the file a write-ahead log and returns its journal mode, which is
 // another where the file system cannot have one. Of several that do so at once
 // SQLite turns away all but one without regard to the busy time-out, because each
 // stands in the other's way; they ask again.
-func Set(ctx context.Context, db *sql.DB) (string, error) {
+func SetWAL(ctx context.Context, db *sql.DB) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -28,12 +27,12 @@ func Set(ctx context.Context, db *sql.DB) (string, error) {
 			return mode, nil
 		}
 		if !errors.Is(err, sqlite3.BUSY) {
-			return "", fmt.Errorf("set the write-ahead log: %w", err)
+			return "", fmt.Errorf("set the write-ahead log: %w", Ended(ctx, err))
 		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return "", fmt.Errorf("set the write-ahead log: %w", err)
+			return "", fmt.Errorf("set the write-ahead log: %w", Ended(ctx, err))
 		}
 	}
 }
