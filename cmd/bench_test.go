@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -163,11 +162,11 @@ func (w *benchWorld) command(v any, args ...string) cost {
 	if v != nil {
 		w.must(json.Unmarshal(out.Bytes(), v))
 	}
-	usage, ok := c.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
+	peak := maxRSS(c.ProcessState)
+	if peak == 0 {
 		w.b.Fatal("this system does not tell the peak of a process")
 	}
-	return cost{float64(usage.Maxrss) / 1024, took}
+	return cost{peak, took}
 }
 
 // environment is what the program sees of this process's: where SQS is.

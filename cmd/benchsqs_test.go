@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -255,10 +255,7 @@ func watchPeak(pid int) func(*os.ProcessState) float64 {
 	return func(p *os.ProcessState) float64 {
 		close(ended)
 		peak := <-done
-		if usage, ok := p.SysUsage().(*syscall.Rusage); ok && peak == 0 {
-			peak = float64(usage.Maxrss) / 1024
-		}
-		return peak
+		return cmp.Or(peak, maxRSS(p))
 	}
 }
 

@@ -57,9 +57,11 @@ type maskRule struct {
 
 // secretName matches the names whose values are hidden wherever they stand.
 // "key" alone is none of them: it names jobs, objects and partitions far more
-// often than secrets, and counts in query strings alone.
-const secretName = `(?:passw(?:or)?d|passphrase|pwd|secret|token|signature|credentials?` +
-	`|(?:api|access|account|private|signing|encryption|master|client|shared)[_\-.]?key|accesskeyid|secretkey)`
+// often than secrets, and counts in query strings alone. "tokens" are counted far more
+// often than they are listed.
+const secretName = `(?:(?:passw(?:or)?ds?|passphrases?|pwd|secrets?|token|signature|credentials?` +
+	`|(?:api|access|account|private|signing|encryption|master|client|shared)[_\-.]?keys?|accesskeyid|secretkey)` +
+	`(?:[_\-.]?(?:hash|value|plain(?:text)?|text|base64|b64|old|new|current|[0-9]{1,2}))?)`
 
 // inQuery matches the names that are secrets in a query string alone.
 const inQuery = `[?&;](?:amp;)?(?:key|sig|auth|code|pass)`

@@ -64,6 +64,8 @@ func TestMask(t *testing.T) {
 		"percent-encoded":      {"next=%2Fx%3Fpassword%3Dhunter2", "next=%2Fx%3Fpassword%3D***"},
 		"names in a row":       {"Signature= client_secret: Zq99", "Signature= ***"},
 		"Go syntax":            {`map[string]string{"secret": "s", "a": "b"}`, `map[string]string{"secret": "***", "a": "b"}`},
+		"name that goes on":    {`password_hash=a&secretValue: b, "api_key_2": "c", passwords=d`, `password_hash=***&secretValue: *** "api_key_2": "***", passwords=***`},
+		"names of no secret":   {"max_tokens=100 password_reset=sent tokenizer: bpe", "max_tokens=100 password_reset=sent tokenizer: bpe"},
 		"XML":                  {`<a:Password type="x">hunter 2</a:Password><id>7</id><token/>`, `<a:Password type="x">***</a:Password><id>7</id><token/>`},
 		"empty XML element":    {"<credentials>\n  <id>7</id>", "<credentials>\n  <id>7</id>"},
 		"flag":                 {"run --db-password hunter2 --dry-run", "run --db-password *** --dry-run"},
