@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // demoCommand runs the real entry point in a process of its own, with a home of
@@ -78,6 +79,20 @@ func TestDemo(t *testing.T) {
 	checkDemoFolder(t, dir, s)
 }
 
+// What processes have complained of since one began is said with its end.
+func TestDemoComplaints(t *testing.T) {
+	t.Parallel()
+	p := &demoProcess{log: filepath.Join(t.TempDir(), demoProcessLog)}
+	before := "redrivectl: of another\n"
+	if err := os.WriteFile(p.log, []byte(before+"worker 1: noted\nredrivectl: port 1 is taken\nhint: take another\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.said = int64(len(before))
+	if got := p.complaints(); got != "; port 1 is taken" {
+		t.Errorf("complaints %q", got)
+	}
+}
+
 // TestDemoOutage: the recovery is left to whoever asked for it.
 func TestDemoOutage(t *testing.T) {
 	t.Parallel()
@@ -100,20 +115,17 @@ func TestDemoOutage(t *testing.T) {
 // another demo has taken since, though nobody may listen there right now.
 func checkGuardedPort(t *testing.T, dir string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "redrivectl.yaml"))
-	if err != nil {
+	port := ownPort(t, dir)
+	c := demoCommand(t, "demo", "provider", "--dir", dir)
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	port, err := strconv.Atoi(string(regexp.MustCompile(`127\.0\.0\.1:([0-9]+)`).FindSubmatch(text)[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if guard, err := guardDemoPort(t.Context(), port); err == nil { // else a demo of another test has it
-		defer guard.Close()
-	}
-	_, stderr, code := demoOutput(t, "demo", "provider", "--dir", dir)
-	if code != exitFailed || !strings.Contains(stderr, "another demo has port "+strconv.Itoa(port)) {
-		t.Errorf("a provider beside another demo exits %d: %s", code, stderr)
+	defer time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() }).Stop() // it would serve for ever
+	_ = c.Wait()                                                              // the code is looked at
+	if code := c.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(stderr.String(), "another demo has port "+port) {
+		t.Errorf("a provider beside another demo exits %d: %s", code, &stderr)
 	}
 }
 
@@ -207,28 +219,28 @@ func startDemoProvider(t *testing.T, dir string) (base string, stop func()) {
 	}
 }
 
-// ownPort gives the provider of an ended demo a port that no other demo chooses: one
-// may have taken its own meanwhile.
-func ownPort(t *testing.T, dir string) {
+// ownPort gives the provider of an ended demo a port that no other demo takes while
+// the test lasts: one may have taken its own meanwhile.
+func ownPort(t *testing.T, dir string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, guard, err := demoPort(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { _ = guard.Close() })
 	file := filepath.Join(dir, "redrivectl.yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := regexp.MustCompile(`base_url: http://127\.0\.0\.1:[0-9]+`)
+	base := regexp.MustCompile(`(base_url: http://127\.0\.0\.1:)[0-9]+`)
 	if len(base.FindAll(text, -1)) != 1 {
 		t.Fatalf("not one provider in\n%s", text)
 	}
-	text = base.ReplaceAll(text, []byte("base_url: http://"+l.Addr().String()))
-	if err := os.WriteFile(file, text, 0o600); err != nil {
+	if err := os.WriteFile(file, base.ReplaceAll(text, fmt.Appendf(nil, "${1}%d", port)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return strconv.Itoa(port)
 }
 
 func refused(base string) bool {

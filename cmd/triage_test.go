@@ -27,7 +27,10 @@ func triageWorld(t *testing.T, jobs string) (dir string) {
 		t.Fatalf("exit code %d:\n%s\n%s", code, stdout, stderr)
 	}
 	ownPort(t, dir)
-	provider := demoCommand(t, "demo", "provider", "--dir", dir)
+	provider := demoCommand(t, "demo", "provider", "--dir", dir, "--until-eof")
+	if _, err := provider.StdinPipe(); err != nil { // Wait closes it
+		t.Fatal(err)
+	}
 	out, err := provider.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -12,8 +12,9 @@ import (
 const most = 64
 
 // DB is a database that parses a statement once for as often as it is run: the same
-// few are run for every batch, and to parse one costs more than to run it. Its errors
-// say that they are of a context that ended, as Ended has it. It owns the database.
+// few are run for every batch, and to parse one costs more than to run it. Its errors,
+// but those of reading rows, say that a context ended, as Ended has it. It owns the
+// database.
 type DB struct {
 	*sql.DB
 	mu     sync.Mutex

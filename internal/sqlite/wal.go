@@ -18,11 +18,11 @@ const patience = 10 * time.Second
 // SQLite turns away all but one without regard to the busy time-out, because each
 // stands in the other's way; they ask again.
 func SetWAL(ctx context.Context, db *sql.DB) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		var mode string
-		err := db.QueryRowContext(ctx, "PRAGMA journal_mode = wal").Scan(&mode)
+		err := db.QueryRowContext(patient, "PRAGMA journal_mode = wal").Scan(&mode)
 		if err == nil {
 			return mode, nil
 		}
@@ -31,7 +31,7 @@ func SetWAL(ctx context.Context, db *sql.DB) (string, error) {
 		}
 		select {
 		case <-time.After(wait):
-		case <-ctx.Done():
+		case <-patient.Done():
 			return "", fmt.Errorf("set the write-ahead log: %w", Ended(ctx, err))
 		}
 	}

@@ -166,7 +166,7 @@ func (l *Ledger) now(ctx context.Context, q querier) (time.Time, error) {
 	}
 	var v any
 	if err := q.QueryRowContext(ctx, query, args...).Scan(&v); err != nil {
-		return time.Time{}, fmt.Errorf("ledger clock: %w", err)
+		return time.Time{}, fmt.Errorf("ledger clock: %w", sqlite.Ended(ctx, err))
 	}
 	f := l.cfg.TimeFormat
 	if _, text := v.(string); text {
